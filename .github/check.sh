@@ -1,0 +1,94 @@
+#!/bin/sh
+# The one test command. Runs .github/checks/NN-name.sh in order and counts their
+# result lines; the last line is "N passed, N failed, N skipped".
+# SPDX-License-Identifier: MIT
+#
+#   sh .github/check.sh          everything; from any folder
+#   sh .github/check.sh 20 docs  those with this number, or this in their name
+#   sh .github/check.sh -l       lists them
+#
+# Environment: CXX (the C++ compiler; c++, g++ or clang++), JOBS (all cores).
+# Exit: 0 all passed, 1 something failed, 2 usage. Nothing is written into the
+# repository. A script that prints no result, or fails without saying what,
+# has failed.
+
+CHECK_RUN=
+# shellcheck source=.github/lib.sh
+. "$(dirname "$0")/lib.sh"
+CHECK_RUN=1
+export CHECK_RUN
+
+TMP=$WORK
+trap 'exit 130' INT
+case ${1:-} in
+  -l | --list)
+    for script in "$ROOT"/.github/checks/[0-9]*.sh; do
+      printf '%-16s %s\n' "$(basename "$script" .sh)" \
+        "$(sed -n '2s/^# *//p' "$script")"
+    done
+    exit 0
+    ;;
+  -*)
+    sed -n '2,/^$/s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+    ;;
+esac
+
+# wanted NAME [PATTERN]...: is it among the patterns, or are there none?
+wanted() {
+  wanted_name=$1
+  shift
+  [ $# -gt 0 ] || return 0
+  for pattern; do
+    case $wanted_name in
+      "$pattern"-* | *-*"$pattern"* | "$pattern") return 0 ;;
+    esac
+  done
+  return 1
+}
+
+count() { grep -c "^$1 - " "$2"; }
+
+all=$TMP/all
+: >"$all"
+ran=0
+for script in "$ROOT"/.github/checks/[0-9]*.sh; do
+  name=$(basename "$script" .sh)
+  wanted "$name" "$@" || continue
+  ran=$((ran + 1))
+  WORK=$TMP/$name
+  lines=$TMP/$name.lines
+  mkdir "$WORK"
+  printf '# %s\n' "$name"
+  start=$(date +%s)
+  {
+    within "${CHECK_LIMIT:-1200}" sh "$script" 2>&1 </dev/null
+    echo $? >"$TMP/code"
+  } | tee "$lines"
+  code=$(cat "$TMP/code")
+  if [ "$code" = 124 ]; then
+    notok "$name" "stopped after ${CHECK_LIMIT:-1200} s" | tee -a "$lines"
+  elif [ "$code" != 0 ] && [ "$(count 'not ok' "$lines")" = 0 ]; then
+    notok "$name" "exit $code, and no line says why" | tee -a "$lines"
+  elif ! grep -Eq '^(ok|not ok|skip) - ' "$lines"; then
+    notok "$name" "printed no result" | tee -a "$lines"
+  fi
+  printf '# %s: %s s, %s passed, %s failed, %s skipped\n' "$name" \
+    $(($(date +%s) - start)) "$(count ok "$lines")" \
+    "$(count 'not ok' "$lines")" "$(count skip "$lines")"
+  cat "$lines" >>"$all"
+  rm -rf "$WORK"
+done
+if [ "$ran" = 0 ]; then
+  echo "no check is called that; see check.sh -l" >&2
+  exit 2
+fi
+
+failed=$(count 'not ok' "$all")
+if [ "$failed" != 0 ]; then
+  echo '# failed:'
+  grep '^not ok - ' "$all" | sed 's/^not ok - /#   /'
+fi
+printf '%s passed, %s failed, %s skipped\n' \
+  "$(count ok "$all")" "$failed" "$(count skip "$all")"
+[ "$failed" = 0 ]
