@@ -19,7 +19,9 @@ CHECK_RUN=1
 export CHECK_RUN
 
 TMP=$WORK
-trap 'exit 130' INT
+running=
+trap 'kill $running 2>/dev/null; exit 130' INT
+trap 'kill $running 2>/dev/null; exit 143' TERM HUP
 case ${1:-} in
   -l | --list)
     for script in "$ROOT"/.github/checks/[0-9]*.sh; do
@@ -51,6 +53,7 @@ count() { grep -c "^$1 - " "$2"; }
 
 all=$TMP/all
 : >"$all"
+mkfifo "$TMP/pipe"
 ran=0
 for script in "$ROOT"/.github/checks/[0-9]*.sh; do
   name=$(basename "$script" .sh)
@@ -61,11 +64,13 @@ for script in "$ROOT"/.github/checks/[0-9]*.sh; do
   mkdir "$WORK"
   printf '# %s\n' "$name"
   start=$(date +%s)
-  {
-    within "${CHECK_LIMIT:-1200}" sh "$script" 2>&1 </dev/null
-    echo $? >"$TMP/code"
-  } | tee "$lines"
-  code=$(cat "$TMP/code")
+  tee "$lines" <"$TMP/pipe" &
+  shown=$!
+  within "${CHECK_LIMIT:-1200}" sh "$script" >"$TMP/pipe" 2>&1 </dev/null &
+  running=$!
+  wait "$running"
+  code=$?
+  wait "$shown"
   if [ "$code" = 124 ]; then
     notok "$name" "stopped after ${CHECK_LIMIT:-1200} s" | tee -a "$lines"
   elif [ "$code" != 0 ] && [ "$(count 'not ok' "$lines")" = 0 ]; then
