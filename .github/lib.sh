@@ -111,6 +111,7 @@ judge() {
     "$4,$2") ;;
     *,124) judge_why=' stopped, it took too long.' ;;
     fail,0) judge_why=' exit 0, want a failure.' ;;
+    fail,12[67]) judge_why=" exit $4, the command could not run." ;;
     fail,*) [ "$4" -lt 126 ] || judge_why=" ended by signal $(($4 - 128))." ;;
     *,12[89] | *,1[3-9]?) judge_why=" ended by signal $(($4 - 128)), want exit $2." ;;
     *) judge_why=" exit $4, want $2." ;;
