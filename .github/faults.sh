@@ -263,7 +263,9 @@ work_on() {
       copy_tree tree
       cp "$built/tree/program" tree/
       run "$PWD/tree" program "$(cat run)" "$tool" log
-      judge "unedited $program passes$sanitize$(with "$(cat run)" "$tool")" 0 "" $? log
+      code=$?
+      judge "unedited $program passes$sanitize$(with "$(cat run)" "$tool")" 0 "" \
+        "$code" log
       rm -rf tree
       ;;
     fault/*) plant ;;
