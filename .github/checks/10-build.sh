@@ -9,7 +9,7 @@ exercises='two_pass rotate90 frames frames_thrust frames_cccl'
 
 # --------------------------------------------------- what nvcc is there, if any
 
-# archs: of 75, 80 and 90, those that this nvcc can compile for.
+# Of 75, 80 and 90, those that this nvcc can compile for.
 archs=
 toolkit=0
 if have nvcc; then
@@ -40,7 +40,7 @@ spills() {
 
 # ---------------------------------------------------------------- single builds
 
-# nvcc_builds FILE: for all archs in one call, without warnings or spills.
+# nvcc_builds FILE: for all of them in one call, without warnings or spills.
 nvcc_builds() {
   name="nvcc builds $1 for$archs"
   if [ "$(basename "$1")" = frames_cccl.cu ] && [ "$toolkit" -lt 13 ]; then
