@@ -1915,7 +1915,7 @@ inline const std::vector<Case>& lessonCases() {
        {{kOddRows, kOddCols}},
        fillRandom,
        kLessonFilters,
-       again,
+       1,
        nullptr,
        false},
       {"impulse",
