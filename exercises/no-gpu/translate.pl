@@ -142,7 +142,7 @@ sub shared {
     $size =~ s/^\[ *\]// if $dynamic;
     $text .= "using nogpu_$name = $type $stars $size; ";
     $text .= $dynamic
-      ? "nogpu_$name* const $name = ::nogpu::dynamic<nogpu_$name>(); "
+      ? "nogpu_$name* const $name = ::nogpu::dynamicShared<nogpu_$name>(); "
       : "nogpu_$name& $name = ::nogpu::shared<nogpu_$name>(\"$name\", []{}); ";
   }
   $text =~ s/ $//;
