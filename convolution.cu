@@ -96,7 +96,9 @@ inline std::string hintFor(cudaError_t status) {
       return "a block of this kernel needs more registers or shared memory "
              "than a multiprocessor has. Built with -G? Build without it";
     case cudaErrorInvalidConfiguration:
-      return "the launch asks for more than a GPU allows: a block has at most "
+    case cudaErrorInvalidValue:
+      return "an argument is out of range. If it is a launch: a block has at "
+             "most "
              "1024 threads, a grid at most 65535 blocks in y";
     case cudaErrorIllegalAddress:
     case cudaErrorMisalignedAddress:
@@ -192,6 +194,7 @@ constexpr int kTile = 32;                    // outputs of a block, each way
 constexpr int kRadius = 2;                   // of the 5 x 5 blur
 constexpr int kTaps = 2 * kRadius + 1;       // 5
 constexpr int kApron = kTile + 2 * kRadius;  // 36: the tile and its halo
+constexpr int kCopyRows = 8;                 // of a block of the copy
 constexpr int kSobelRadius = 1;              // of the 3 x 3 gradient
 constexpr int kSobelApron = kTile + 2 * kSobelRadius;  // 34
 constexpr int kPitch = kApron;                         // words from row to row
@@ -289,18 +292,21 @@ inline Exit uploadFilters(const Filters& filters) {
 // =================================================================== kernels
 //
 // All take rows x cols floats, row-major and tightly packed, with rows and
-// cols under 2^31. All are launched with 32 x 32 threads, one an output, on a
-// grid of ceil(cols / 32) x ceil(rows / 32) blocks. A warp is one row of the
-// tile: its 32 lanes touch 32 consecutive floats, 128 bytes, four sectors.
+// cols under 2^31. All but the copy are launched with 32 x 32 threads, one an
+// output, on a grid of ceil(cols / 32) x ceil(rows / 32) blocks. A warp is one
+// row of the tile: its 32 lanes touch 32 consecutive floats, 128 bytes, four
+// sectors.
 
 // out(r, c) = in(r, c).
 // A thread owns one pixel: one coalesced load, one coalesced store, 8 bytes.
+// Launched with 32 x 8 threads, since a block that keeps no tile need not be
+// large, and small ones leave and make room one by one.
 // The simplest kernel that moves an image: every other row of the table is
 // set against it.
 __global__ void copyPixels(const float* d_in, float* d_out, size_t rows,
                            size_t cols) {
   const size_t col = blockIdx.x * kTile + threadIdx.x;
-  const size_t row = blockIdx.y * kTile + threadIdx.y;
+  const size_t row = blockIdx.y * kCopyRows + threadIdx.y;
   if (row >= rows || col >= cols) return;
   d_out[row * cols + col] = d_in[row * cols + col];
 }
@@ -995,6 +1001,21 @@ constexpr const char* kFusedRow = "sobel + threshold, fused";
 constexpr const char* kPipelineRow = "pipeline, blur + fused";
 constexpr const char* kCpuRow = "CPU, one thread, whole pipeline";
 
+// Each launch once, whichever rows use it.
+inline void launchCopy(const Job& job) {
+  const dim3 grid(
+      tilesOver(job.cols),
+      static_cast<unsigned>((job.rows + kCopyRows - 1) / kCopyRows));
+  copyPixels<<<grid, dim3(kTile, kCopyRows)>>>(job.d_in, job.d_floats, job.rows,
+                                               job.cols);
+}
+inline void launchBlurNaive(const Job& job) {
+  blurNaive<<<job.grid(), kBlock>>>(job.d_in, job.d_floats, job.rows, job.cols);
+}
+inline void launchBlurSeparable(const Job& job) {
+  blurSeparable<<<job.grid(), kBlock>>>(job.d_in, job.d_floats, job.rows,
+                                        job.cols);
+}
 inline void launchBlurTiled(const Job& job, float* d_out, int pitch) {
   blurTiled<<<job.grid(), kBlock, kApron * pitch * sizeof(float)>>>(
       job.d_in, d_out, job.rows, job.cols, pitch);
@@ -1020,58 +1041,35 @@ inline void launchPipeline(const Job& job) {
 }
 
 // The table. To add a kernel, write it above, and name it here.
+// clang-format off
 inline std::vector<Stage> lessonStages() {
-  const Tile tile;
+  const Tile tile, copyTile = {kCopyRows, kTile};
   const Taps taps = Taps::kConstantMemory;
   return {
-      {kCopyRow, 8, Image::kInput, Image::kInput, taps, tile,
-       [](const Job& job) {
-         copyPixels<<<job.grid(), kBlock>>>(job.d_in, job.d_floats, job.rows,
-                                            job.cols);
-       }},
+      // label, bytes a pixel, what it reads and writes, taps, tile, launch
+      {kCopyRow, 8, Image::kInput, Image::kInput, taps, copyTile, launchCopy},
       {"blur, naive", 8, Image::kInput, Image::kBlur, taps, tile,
-       [](const Job& job) {
-         blurNaive<<<job.grid(), kBlock>>>(job.d_in, job.d_floats, job.rows,
-                                           job.cols);
-       }},
+       launchBlurNaive},
       {kPitch36Row, 8, Image::kInput, Image::kBlur, taps, tile,
        [](const Job& job) { launchBlurTiled(job, job.d_floats, kPitch); }},
       {kPitch37Row, 8, Image::kInput, Image::kBlur, taps, tile,
-       [](const Job& job) {
-         launchBlurTiled(job, job.d_floats, kPaddedPitch);
-       }},
+       [](const Job& job) { launchBlurTiled(job, job.d_floats, kPaddedPitch); }},
       {kSeparableRow, 8, Image::kInput, Image::kBlur, taps, tile,
-       [](const Job& job) {
-         blurSeparable<<<job.grid(), kBlock>>>(job.d_in, job.d_floats, job.rows,
-                                               job.cols);
-       }},
+       launchBlurSeparable},
       {kSobelRow, 8, Image::kBlur, Image::kMagnitude, taps, tile,
        [](const Job& job) { launchSobel(job, job.d_floats); }},
       {kThresholdRow, 5, Image::kMagnitude, Image::kEdges, taps, tile,
        [](const Job& job) { launchThreshold(job, job.d_in); }},
-      {"sobel + threshold, two kernels",
-       13,
-       Image::kBlur,
-       Image::kEdges,
-       taps,
-       tile,
-       launchSobelThenThreshold,
-       nullptr,
-       {kSobelRow, kThresholdRow}},
+      {"sobel + threshold, two kernels", 13, Image::kBlur, Image::kEdges, taps,
+       tile, launchSobelThenThreshold, nullptr, {kSobelRow, kThresholdRow}},
       {kFusedRow, 5, Image::kBlur, Image::kEdges, taps, tile,
        [](const Job& job) { launchFused(job, job.d_in); },
        launchSobelThenThreshold},
-      {kPipelineRow,
-       13,
-       Image::kInput,
-       Image::kEdges,
-       taps,
-       tile,
-       launchPipeline,
-       nullptr,
-       {kPitch36Row, kFusedRow}},
+      {kPipelineRow, 13, Image::kInput, Image::kEdges, taps, tile,
+       launchPipeline, nullptr, {kPitch36Row, kFusedRow}},
   };
 }
+// clang-format on
 
 // How far an output of the stage reaches into what it reads, in pixels.
 inline size_t reachOf(const Stage& stage) {
@@ -1908,58 +1906,29 @@ struct Case {
   bool pictures;                           // writes day20_*.pgm
 };
 
+// clang-format off
 inline const std::vector<Case>& lessonCases() {
   const int again = kWarmUps + kRuns;
   static const std::vector<Case> cases = {
-      {"odd",
-       {{kOddRows, kOddCols}},
-       fillRandom,
-       kLessonFilters,
-       1,
-       nullptr,
-       false},
-      {"impulse",
-       {{256, 256}},
-       fillImpulse,
-       kLessonFilters,
-       again,
-       judgeImpulse,
-       false},
-      {"small",
-       {{1, 1},
-        {1, 5},
-        {5, 1},
-        {3, 7},
-        {7, 3},
-        {31, 5},
-        {33, 33},
-        {65, 65},
-        {640, 17},
-        {17, 640}},
-       fillRandom,
-       kLessonFilters,
-       again,
-       nullptr,
-       false},
-      {"skew", {{67, 45}}, fillRandom, kSkewFilters, again, nullptr, false},
-      {"flat", {{65, 65}}, fillFlat, kLessonFilters, again, judgeFlat, false},
-      {"base",
-       {{kBaseSize, kBaseSize}},
-       fillPicture,
-       kLessonFilters,
-       1,
-       nullptr,
-       true},
-      {"perf",
-       {{kPerfSize, kPerfSize}},
-       fillPicture,
-       kLessonFilters,
-       1,
-       nullptr,
-       false},
+      {"odd", {{kOddRows, kOddCols}},
+       fillRandom, kLessonFilters, 1, nullptr, false},
+      {"impulse", {{256, 256}},
+       fillImpulse, kLessonFilters, again, judgeImpulse, false},
+      {"small", {{1, 1}, {1, 5}, {5, 1}, {3, 7}, {7, 3}, {31, 5}, {33, 33},
+                 {65, 65}, {640, 17}, {17, 640}},
+       fillRandom, kLessonFilters, again, nullptr, false},
+      {"skew", {{67, 45}},
+       fillRandom, kSkewFilters, again, nullptr, false},
+      {"flat", {{65, 65}},
+       fillFlat, kLessonFilters, again, judgeFlat, false},
+      {"base", {{kBaseSize, kBaseSize}},
+       fillPicture, kLessonFilters, 1, nullptr, true},
+      {"perf", {{kPerfSize, kPerfSize}},
+       fillPicture, kLessonFilters, 1, nullptr, false},
   };
   return cases;
 }
+// clang-format on
 
 // ====================================================================== main
 
@@ -2280,6 +2249,7 @@ inline Exit timeStages(const Program& program, const Options& options,
     // An edge is 0 or 255, so a byte that keeps 0x55 was not written.
     const auto poison = [&work] {
       TRY(work.d_floats.fill(0xFF));
+      TRY(work.d_scratch.fill(0xFF));
       return work.d_bytes.fill(0x55);
     };
     const auto recheck = [&work, &stage, &options] {
