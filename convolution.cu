@@ -1664,23 +1664,30 @@ struct Workspace {
   }
 };
 
-// Computes the references of h_input and sends them to the device. A stage
-// reads the reference of what comes before it, never another stage's output,
-// so that one fault shows in one stage.
-inline Exit prepare(Workspace& work, const Filters& filters, float threshold) {
+// Computes the references of h_input: the whole pipeline on one CPU thread.
+inline void computeReferences(Workspace& work, const Filters& filters,
+                              float threshold) {
   const auto [rows, cols] = work.size;
   const size_t pixels = work.size.pixels();
-  for (auto* h_image : {&work.h_blur, &work.h_magnitude, &work.h_floats}) {
-    h_image->resize(pixels);
-  }
-  for (auto* h_image : {&work.h_edges, &work.h_bytes, &work.h_bytesAgain}) {
-    h_image->resize(pixels);
-  }
+  work.h_blur.resize(pixels);
+  work.h_magnitude.resize(pixels);
+  work.h_edges.resize(pixels);
   blurReference(work.h_input.data(), work.h_blur.data(), rows, cols, filters);
   sobelReference(work.h_blur.data(), work.h_magnitude.data(), rows, cols,
                  filters);
   thresholdReference(work.h_magnitude.data(), work.h_edges.data(), pixels,
                      threshold);
+}
+
+// Makes the workspace ready for a check of h_input. A stage reads the reference
+// of what comes before it, never another stage's output, so that one fault
+// shows in one stage.
+inline Exit prepare(Workspace& work, const Filters& filters, float threshold) {
+  const size_t pixels = work.size.pixels();
+  computeReferences(work, filters, threshold);
+  work.h_floats.resize(pixels);
+  work.h_bytes.resize(pixels);
+  work.h_bytesAgain.resize(pixels);
   for (auto* d_image : {&work.d_input, &work.d_blur, &work.d_magnitude,
                         &work.d_floats, &work.d_scratch}) {
     TRY(d_image->allocate(pixels));
@@ -2271,14 +2278,8 @@ inline Exit timeStages(const Program& program, const Options& options,
   progress("timing the CPU reference");
   Event start, stop;
   double ms = 0.0;
-  const auto [height, width] = work.size;
   TRY(start.record());
-  blurReference(work.h_input.data(), work.h_blur.data(), height, width,
-                kLessonFilters);
-  sobelReference(work.h_blur.data(), work.h_magnitude.data(), height, width,
-                 kLessonFilters);
-  thresholdReference(work.h_magnitude.data(), work.h_edges.data(), pixels,
-                     options.threshold);
+  computeReferences(work, kLessonFilters, options.threshold);
   TRY(stop.record());
   TRY(stop.since(start, &ms));
   progress("");
@@ -2479,15 +2480,7 @@ inline Exit runPicture(const Program& program, const Options& options) {
   CUDA_TRY(cudaDeviceSynchronize());
   const auto checking = std::chrono::steady_clock::now();
   progress("checking against the CPU reference");
-  work.h_blur.resize(pixels);
-  work.h_magnitude.resize(pixels);
-  work.h_edges.resize(pixels);
-  blurReference(work.h_input.data(), work.h_blur.data(), size.rows, size.cols,
-                kLessonFilters);
-  sobelReference(work.h_blur.data(), work.h_magnitude.data(), size.rows,
-                 size.cols, kLessonFilters);
-  thresholdReference(work.h_magnitude.data(), work.h_edges.data(), pixels,
-                     options.threshold);
+  computeReferences(work, kLessonFilters, options.threshold);
   const Place at = {stage->label, options.image, size.rows,
                     size.cols,    stage->tile,   reachOf(*stage)};
   Comparison found;
