@@ -187,9 +187,16 @@ verdict 'an output to /dev/null, which stays what it is' 0 'result: pass && crw'
 output pipe 'mkfifo pipe; cat pipe >got &' wait
 verdict 'an output into a pipe' 0 'result: pass' './got ./kind_P5 ./pipe ' \
   "$(same "$here/got" "$want")"
+in_folder sh -c '"$0" --no-timing --threshold '"$threshold"' -o /dev/stdout kind_P5 >got
+  perl -0777 -ne "BEGIN { \$want = <> } print q(whole) if index(\$_, \$want) >= 0" "$1" got
+  ' "$program" "$want"
+verdict 'an output to standard output' 0 'whole' './got ./kind_P5 '
 if [ -c /dev/full ]; then
   output /dev/full
   verdict 'an output to a full disk' 2 '/dev/full: cannot be written: No space' \
+    './kind_P5 '
+  in_folder sh -c '"$0" --no-timing -o /dev/stdout kind_P5 >/dev/full' "$program"
+  verdict 'standard output to a full disk' 2 '/dev/stdout: cannot be written: No' \
     './kind_P5 '
 else
   skip 'an output to a full disk' 'there is no /dev/full'
