@@ -1095,6 +1095,7 @@ struct Comparison {
   size_t wrong = 0;      // all that fail, for whatever reason
   size_t unwritten = 0;  // still hold the poison
   size_t notFinite = 0;  // NaN or infinity
+  size_t onlyAgain = 0;  // right in the first run, wrong in the second
   size_t forgiven = 0;   // edges that differ within the band
   size_t firstUnwritten = 0;
   double worst = 0.0;  // largest finite error, and where
@@ -1129,26 +1130,38 @@ inline bool isFinite(float value) {
   return (bitsOf(value) & 0x7F800000u) != 0x7F800000u;
 }
 
-// Compares float images: |got - want| <= absolute + kRelative |want|, written
-// so that NaN and infinity fail.
+// Compares a float image with its reference: |got - want| <= absolute +
+// kRelative |want|, written so that NaN and infinity fail. Where h_again is
+// given, it is a second run, over 0x00 instead of 0xFF, and must pass as well;
+// a pixel that keeps both poisons was never written. With one run, one that
+// keeps 0xFF was not.
 inline Comparison compareFloats(const float* h_got, const float* h_want,
-                                size_t pixels, double absolute) {
+                                size_t pixels, double absolute,
+                                const float* h_again = nullptr) {
   Comparison found;
   found.pixels = pixels;
   for (size_t i = 0; i < pixels; ++i) {
-    const double want = h_want[i], got = h_got[i];
+    const double want = h_want[i];
     const double allowed = absolute + kRelative * std::fabs(want);
-    const double error = std::fabs(got - want);
-    const bool finite = isFinite(h_got[i]);
-    if (finite && error > found.worst) {
+    const auto errorOf = [&](float got) {
+      return isFinite(got) ? std::fabs(got - want) : INFINITY;
+    };
+    double got = h_got[i], error = errorOf(h_got[i]);
+    const bool late = h_again && error <= allowed;
+    if (late) {
+      got = h_again[i];
+      error = errorOf(h_again[i]);
+    }
+    if (error > found.worst && error < INFINITY) {
       found.worst = error;
       found.worstIndex = i;
     }
-    if (finite && error <= allowed) continue;
-    if (bitsOf(h_got[i]) == kPoison) {
+    if (error <= allowed) continue;
+    if (bitsOf(h_got[i]) == kPoison && (!h_again || bitsOf(h_again[i]) == 0)) {
       found.addUnwritten({i, got, want, allowed});
     } else {
-      found.notFinite += !finite;
+      found.notFinite += !(error < INFINITY);
+      found.onlyAgain += late;
       found.addWrong({i, got, want, allowed});
     }
   }
@@ -1181,6 +1194,7 @@ inline Comparison compareBytes(const unsigned char* h_over00,
         found.worst = error;
         found.worstIndex = i;
       }
+      found.onlyAgain += got == want;
       found.addWrong(mismatch);
     }
   }
@@ -1422,6 +1436,12 @@ inline void reportFailure(const Place& at, const Comparison& found,
     fprintf(stderr, "  %zu of %zu pixels wrong (%.2f%%)\n", found.wrong,
             found.pixels, percent(found.wrong));
   }
+  if (found.onlyAgain != 0) {
+    fprintf(stderr,
+            "  %zu of them only when launched again: does the kernel keep "
+            "something from launch to launch?\n",
+            found.onlyAgain);
+  }
   for (const Mismatch& m : found.first) {
     const size_t y = row(m.index), x = col(m.index);
     fprintf(stderr,
@@ -1646,7 +1666,7 @@ struct Size {
 // write. Every buffer is as large as the image and no larger.
 struct Workspace {
   Size size = {0, 0};
-  std::vector<float> h_input, h_blur, h_magnitude, h_floats;
+  std::vector<float> h_input, h_blur, h_magnitude, h_floats, h_floatsAgain;
   std::vector<unsigned char> h_edges, h_bytes, h_bytesAgain;
   DeviceBuffer<float> d_input, d_blur, d_magnitude, d_floats, d_scratch;
   DeviceBuffer<unsigned char> d_bytes;
@@ -1685,9 +1705,6 @@ inline void computeReferences(Workspace& work, const Filters& filters,
 inline Exit prepare(Workspace& work, const Filters& filters, float threshold) {
   const size_t pixels = work.size.pixels();
   computeReferences(work, filters, threshold);
-  work.h_floats.resize(pixels);
-  work.h_bytes.resize(pixels);
-  work.h_bytesAgain.resize(pixels);
   for (auto* d_image : {&work.d_input, &work.d_blur, &work.d_magnitude,
                         &work.d_floats, &work.d_scratch}) {
     TRY(d_image->allocate(pixels));
@@ -1709,19 +1726,28 @@ inline Job jobFor(const Stage& stage, const Workspace& work, float threshold) {
           threshold};
 }
 
-// Launches `times` times over poisoned outputs and waits.
-inline Exit launchOver(int poison, int times, const char* label,
-                       void (*launch)(const Job&), const Job& job,
-                       Workspace& work) {
-  TRY(work.d_floats.fill(0xFF));
+// Launches `times` times over outputs full of `poison`, waits, and fetches what
+// the stage writes into h_floats or h_bytes.
+inline Exit runOver(int poison, int times, const Stage& stage,
+                    void (*launch)(const Job&), const Job& job, Workspace& work,
+                    std::vector<float>* h_floats,
+                    std::vector<unsigned char>* h_bytes) {
   TRY(work.d_scratch.fill(0xFF));
+  TRY(work.d_floats.fill(poison));
   TRY(work.d_bytes.fill(poison));
   for (int i = 0; i < times; ++i) launch(job);
   cudaError_t status = cudaGetLastError();
   if (status == cudaSuccess) status = cudaDeviceSynchronize();
-  if (status == cudaSuccess) return kPass;
-  const std::string call = "stage \"" + std::string(label) + "\"";
-  return reportCudaError(__FILE__, __LINE__, call.c_str(), status);
+  if (status != cudaSuccess) {
+    const std::string call = "stage \"" + std::string(stage.label) + "\"";
+    return reportCudaError(__FILE__, __LINE__, call.c_str(), status);
+  }
+  if (stage.writes == Image::kEdges) {
+    h_bytes->resize(job.pixels());
+    return work.d_bytes.download(h_bytes->data());
+  }
+  h_floats->resize(job.pixels());
+  return work.d_floats.download(h_floats->data());
 }
 
 // The most telling guess that there is for a failed comparison.
@@ -1748,67 +1774,59 @@ inline std::string guessCause(const Stage& stage, const Place& at,
                        : guess;
 }
 
-// Compares what a stage left on the device with the reference.
+// Compares what a stage gave, once or twice, with the reference, and reports.
 inline Exit compareOutput(const Stage& stage, const Place& at,
-                          const Filters& filters, float threshold,
-                          Workspace& work, Comparison* found) {
+                          const Filters& filters, float threshold, bool twice,
+                          const Workspace& work, Comparison* found) {
   const size_t pixels = work.size.pixels();
   if (stage.writes == Image::kEdges) {
     // A stage that reads the magnitude itself has nothing to be forgiven.
     const bool exact = stage.reads == Image::kMagnitude;
-    *found = compareBytes(work.h_bytes.data(), work.h_bytesAgain.data(),
-                          work.h_edges.data(), pixels,
-                          exact ? nullptr : work.h_magnitude.data(), threshold);
+    *found =
+        compareBytes(twice ? work.h_bytesAgain.data() : work.h_bytes.data(),
+                     work.h_bytes.data(), work.h_edges.data(), pixels,
+                     exact ? nullptr : work.h_magnitude.data(), threshold);
   } else {
-    TRY(work.d_floats.download(work.h_floats.data()));
     const double absolute = stage.writes == Image::kInput  ? 0.0
                             : stage.writes == Image::kBlur ? kBlurAbs
                                                            : kSobelAbs;
-    *found =
-        compareFloats(work.h_floats.data(), work.reference(stage.writes).data(),
-                      pixels, absolute);
+    *found = compareFloats(
+        work.h_floats.data(), work.reference(stage.writes).data(), pixels,
+        absolute, twice ? work.h_floatsAgain.data() : nullptr);
   }
   if (found->passed()) return kPass;
   reportFailure(at, *found, guessCause(stage, at, filters, work, *found));
   return kFailed;
 }
 
-// Launches a stage over poison and compares; then the same after `again`
-// launches more, since some faults show only then. Bytes need both runs, one
-// over 0x00 and one over 0xFF, to tell a written 0 from an unwritten one.
-inline Exit checkStage(const Stage& stage, Place at, int again,
+// Checks a stage: one launch over 0xFF, then `again` launches over 0x00, since
+// some faults show only then, and since it takes both poisons to tell a written
+// 0 from an unwritten one. One launch of a float stage is enough where `again`
+// is 1 and no poison is left. Last, the bits of its twin, if it has one.
+inline Exit checkStage(const Stage& stage, const Place& at, int again,
                        const Filters& filters, float threshold, Workspace& work,
                        Comparison* found) {
   const Job job = jobFor(stage, work, threshold);
-  TRY(launchOver(0x00, 1, stage.label, stage.launch, job, work));
-  if (stage.writes == Image::kEdges) {
-    TRY(work.d_bytes.download(work.h_bytes.data()));
-    TRY(launchOver(0xFF, again, stage.label, stage.launch, job, work));
-    TRY(work.d_bytes.download(work.h_bytesAgain.data()));
-    TRY(compareOutput(stage, at, filters, threshold, work, found));
-  } else {
-    TRY(compareOutput(stage, at, filters, threshold, work, found));
-    if (again > 1) {
-      TRY(launchOver(0xFF, again, stage.label, stage.launch, job, work));
-      at.caseName += ", launched " + std::to_string(again) + " times";
-      Comparison later;
-      TRY(compareOutput(stage, at, filters, threshold, work, &later));
-    }
+  const bool edges = stage.writes == Image::kEdges;
+  TRY(runOver(0xFF, 1, stage, stage.launch, job, work, &work.h_floats,
+              &work.h_bytes));
+  const bool twice =
+      edges || again > 1 ||
+      std::any_of(work.h_floats.begin(), work.h_floats.end(),
+                  [](float value) { return bitsOf(value) == kPoison; });
+  if (twice) {
+    TRY(runOver(0x00, again, stage, stage.launch, job, work,
+                &work.h_floatsAgain, &work.h_bytesAgain));
   }
+  TRY(compareOutput(stage, at, filters, threshold, twice, work, found));
   if (stage.twin == nullptr) return kPass;
-  // Same bits: what the stage wrote against what its twin writes now.
-  const bool bytes = stage.writes == Image::kEdges;
-  TRY(launchOver(0x00, 1, stage.label, stage.twin, job, work));
-  std::vector<float> h_floats(bytes ? 0 : work.size.pixels());
-  if (bytes) {
-    TRY(work.d_bytes.download(work.h_bytesAgain.data()));
-  } else {
-    TRY(work.d_floats.download(h_floats.data()));
-  }
+  TRY(runOver(0xFF, 1, stage, stage.twin, job, work, &work.h_floatsAgain,
+              &work.h_bytesAgain));
   size_t differ = 0, where = 0;
   for (size_t i = work.size.pixels(); i-- > 0;) {
-    const bool same = bytes ? work.h_bytes[i] == work.h_bytesAgain[i]
-                            : bitsOf(work.h_floats[i]) == bitsOf(h_floats[i]);
+    const bool same =
+        edges ? work.h_bytes[i] == work.h_bytesAgain[i]
+              : bitsOf(work.h_floats[i]) == bitsOf(work.h_floatsAgain[i]);
     if (same) continue;
     ++differ;
     where = i;
@@ -2262,14 +2280,15 @@ inline Exit timeStages(const Program& program, const Options& options,
     const auto recheck = [&work, &stage, &options] {
       if (stage.writes == Image::kEdges) {
         TRY(work.d_bytes.download(work.h_bytes.data()));
-        work.h_bytesAgain = work.h_bytes;
+      } else {
+        TRY(work.d_floats.download(work.h_floats.data()));
       }
       const Place at = {stage.label,    "perf, after the timed loop",
                         work.size.rows, work.size.cols,
                         stage.tile,     reachOf(stage)};
       Comparison found;
-      return compareOutput(stage, at, kLessonFilters, options.threshold, work,
-                           &found);
+      return compareOutput(stage, at, kLessonFilters, options.threshold, false,
+                           work, &found);
     };
     all.push_back({stage.label, stage.bytesPerPixel * pixels,
                    [&stage, job] { stage.launch(job); }, poison, recheck});
@@ -2465,7 +2484,7 @@ inline Exit runPicture(const Program& program, const Options& options) {
                    options.threshold};
   // Twice, over both poisons: the first run warms up, the second is timed.
   Event begin, in, done, out;
-  for (const int poison : {0xFF, 0x00}) {
+  for (const int poison : {0x00, 0xFF}) {
     work.h_bytesAgain = work.h_bytes;
     TRY(work.d_bytes.fill(poison));
     TRY(begin.record());
@@ -2484,7 +2503,7 @@ inline Exit runPicture(const Program& program, const Options& options) {
   const Place at = {stage->label, options.image, size.rows,
                     size.cols,    stage->tile,   reachOf(*stage)};
   Comparison found;
-  TRY(compareOutput(*stage, at, kLessonFilters, options.threshold, work,
+  TRY(compareOutput(*stage, at, kLessonFilters, options.threshold, true, work,
                     &found));
   progress("");
   const double check = hostMs(checking);
