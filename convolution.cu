@@ -1168,33 +1168,34 @@ inline Comparison compareFloats(const float* h_got, const float* h_want,
   return found;
 }
 
-// Compares byte images of two runs, over 0x00 and over 0xFF, with the
+// Compares a byte image of two runs, one over 0xFF and one over 0x00, with its
 // reference. A byte that keeps both poisons was never written. Where
 // h_magnitude is given, a byte of 0 or 255 may differ within kForgiveBand of
 // the threshold, and is counted.
-inline Comparison compareBytes(const unsigned char* h_over00,
-                               const unsigned char* h_overFF,
+inline Comparison compareBytes(const unsigned char* h_got,
+                               const unsigned char* h_again,
                                const unsigned char* h_want, size_t pixels,
                                const float* h_magnitude, float threshold) {
   Comparison found;
   found.pixels = pixels;
   for (size_t i = 0; i < pixels; ++i) {
-    const unsigned char got = h_over00[i], want = h_want[i];
-    if (got == want && h_overFF[i] == want) continue;
-    const Mismatch mismatch = {i, double(got == want ? h_overFF[i] : got),
-                               double(want), 0.0};
-    if (h_over00[i] == 0x00 && h_overFF[i] == 0xFF) {
+    const int want = h_want[i], first = h_got[i], second = h_again[i];
+    if (first == want && second == want) continue;
+    const bool late = first == want;
+    const int got = late ? second : first;
+    const Mismatch mismatch = {i, double(got), double(want), 0.0};
+    if (std::abs(first - second) == 255) {
       found.addUnwritten(mismatch);
-    } else if (h_overFF[i] == got && (got == 0 || got == 255) && h_magnitude &&
+    } else if (first == second && (got == 0 || got == 255) && h_magnitude &&
                std::fabs(double(h_magnitude[i]) - threshold) <= kForgiveBand) {
       ++found.forgiven;
     } else {
-      const double error = std::fabs(mismatch.got - mismatch.want);
+      const double error = std::abs(got - want);
       if (error > found.worst) {
         found.worst = error;
         found.worstIndex = i;
       }
-      found.onlyAgain += got == want;
+      found.onlyAgain += late;
       found.addWrong(mismatch);
     }
   }
@@ -1783,8 +1784,9 @@ inline Exit compareOutput(const Stage& stage, const Place& at,
     // A stage that reads the magnitude itself has nothing to be forgiven.
     const bool exact = stage.reads == Image::kMagnitude;
     *found =
-        compareBytes(twice ? work.h_bytesAgain.data() : work.h_bytes.data(),
-                     work.h_bytes.data(), work.h_edges.data(), pixels,
+        compareBytes(work.h_bytes.data(),
+                     twice ? work.h_bytesAgain.data() : work.h_bytes.data(),
+                     work.h_edges.data(), pixels,
                      exact ? nullptr : work.h_magnitude.data(), threshold);
   } else {
     const double absolute = stage.writes == Image::kInput  ? 0.0
