@@ -180,6 +180,19 @@ run_parallel() {
   rm -rf "$pool"
 }
 
+# repo_files PATTERN: the files of the repository, less what git ignores, whose
+# path matches this grep -E pattern. Run in ROOT.
+repo_files() {
+  if in_git rev-parse --git-dir >/dev/null 2>&1; then
+    in_git ls-files -co --exclude-standard
+  else
+    find . -name .git -prune -o -type f -print | sed 's/^\.\///'
+  fi | sort -u | grep -E -e "$1" | while read -r repo_file; do
+    [ ! -f "$repo_file" ] || printf '%s\n' "$repo_file"
+  done
+}
+in_git() { have git && git -c safe.directory='*' "$@"; }
+
 # need_tools: Perl and a working C++17 compiler, in CXX; or says what to install.
 need_tools() {
   have perl || {

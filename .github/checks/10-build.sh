@@ -235,13 +235,10 @@ judge "skeletons: a solution without one" 1 "not ok - x.cu: exercises" $? "$WORK
 
 # ------------------------------------------------------------- style of the files
 
-# The formatter's releases differ in small things; this is the one in use.
 if ! have clang-format; then
   skip "formatting" "clang-format is not installed"
 else
-  for file in *.cu exercises/*.cu exercises/*.cpp exercises/*.h \
-    exercises/no-gpu/*.h solutions/*.cu solutions/*.h .github/*/*.cpp; do
-    [ -f "$file" ] || continue
+  for file in $(repo_files '\.(cu|cpp|h)$'); do
     if clang-format --dry-run -Werror "$file" >"$WORK/format" 2>&1; then
       ok "formatting of $file"
     else
@@ -259,8 +256,7 @@ fi
 
 # Shell: every script says #!/bin/sh, parses, and pleases shellcheck.
 set --
-for file in .ci/run .github/*.sh .github/*/*.sh exercises/no-gpu/*; do
-  [ -f "$file" ] || continue
+for file in $(repo_files '^\.ci/run$|\.sh$|^exercises/no-gpu/[^.]*$'); do
   case $(head -n 1 "$file") in
     '#!/bin/sh' | '# shellcheck shell=sh') set -- "$@" "$file" ;;
     *) case $file in *.sh | .ci/run) notok "$file" "its first line is not #!/bin/sh" ;; esac ;;
@@ -276,8 +272,7 @@ elif shellcheck -S warning -e SC1091 "$@" >"$WORK/said" 2>&1; then
 else
   notok "shellcheck" "it found something" "$WORK/said"
 fi
-for file in .github/*.pl .github/*/*.pl exercises/no-gpu/*.pl; do
-  [ -f "$file" ] || continue
+for file in $(repo_files '\.pl$'); do
   if perl -wc "$file" >"$WORK/said" 2>&1; then
     ok "perl -wc $file"
   else

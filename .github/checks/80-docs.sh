@@ -119,18 +119,12 @@ else
   skip "spelling" "neither aspell nor hunspell with English is installed"
 fi
 if echo word | speller >/dev/null; then
-  for file in ./*.md ./*.cu exercises/* exercises/no-gpu/* solutions/* \
-    evidence/*.md .github/*.sh .github/*.pl .github/*/*.sh; do
-    case $file in
-      *.md | *.cu | *.cpp | *.h | *.sh | *.pl | */nvcc) ;;
-      *) continue ;;
-    esac
-    [ -f "$file" ] || continue
+  for file in $(repo_files '\.(md|cu|cpp|h|sh|pl|ya?ml)$|no-gpu/nvcc$'); do
     unknown "$file" >"$WORK/unknown"
     if [ -s "$WORK/unknown" ]; then
-      notok "spelling of ${file#./}" "$(tr '\n' ' ' <"$WORK/unknown")"
+      notok "spelling of $file" "$(tr '\n' ' ' <"$WORK/unknown")"
     else
-      ok "spelling of ${file#./}"
+      ok "spelling of $file"
     fi
   done
   printf 'A %s pixel in `%s` code.\n' wordd wurdd >"$WORK/bad.md"

@@ -4,21 +4,13 @@
 . "$(dirname "$0")/../lib.sh"
 cd "$ROOT" || exit 1
 
-# What is committed, or would be; without git, what is there.
-in_git() { git -c safe.directory='*' "$@"; }
-if have git && in_git rev-parse --git-dir >/dev/null 2>&1; then
-  in_git ls-files -co --exclude-standard | sort -u | while read -r file; do
-    [ ! -f "$file" ] || echo "$file"
-  done >"$WORK/files"
-else
-  find . -name .git -prune -o -type f -print | sed 's/^\.\///' >"$WORK/files"
-  skip "what git ignores" "this is no git checkout, so all files were looked at"
-fi
+repo_files . >"$WORK/files"
 
 # Each finding is "RULE ;; FILE: why". Spelled so that it does not find itself.
 cat >"$WORK/rules.pl" <<'PERL'
 use strict;
 use warnings;
+use JSON::PP;
 my %top = map { $_ => 1 }
     qw(convolution.cu README.md evidence exercises solutions);
 my @homes = map { "/$_/" } qw(work root home Users);
@@ -63,6 +55,7 @@ while (my $file = <STDIN>) {
     }
   }
   if ($file =~ /\.ipynb$/) {
+    $say->("notebook", "is not JSON") unless eval { decode_json($text) };
     $say->("notebook", "has outputs; strip them")
       if $text =~ /"outputs": \[\s*[^\s\]]/
         || $text =~ /"execution_count": \d/;
@@ -122,7 +115,9 @@ printf 'permissions:\n  contents: write\n' >.github/workflows/write.yml
 finds workflows .github/workflows/write.yml "contents: read alone"
 echo '  - uses: actions/checkout@v4' >.github/workflows/pin.yml
 finds workflows .github/workflows/pin.yml "actions/checkout@v4 is not pinned"
-echo '"outputs": [ {' >exercises/run.ipynb
+echo '{"outputs": [' >exercises/half.ipynb
+finds notebook exercises/half.ipynb "is not JSON"
+echo '{"outputs": [ {} ]}' >exercises/run.ipynb
 finds notebook exercises/run.ipynb "strip them"
 cd "$ROOT" || exit 1
 
@@ -150,7 +145,7 @@ else
   notok "actionlint" "it found something" "$WORK/said"
 fi
 
-if ! have git || ! in_git rev-parse --git-dir >/dev/null 2>&1; then
+if ! in_git rev-parse --git-dir >/dev/null 2>&1; then
   skip "git keeps LF line ends" "this is no git checkout"
 elif in_git check-attr eol convolution.cu | grep -q 'eol: lf$'; then
   ok "git keeps LF line ends"
