@@ -72,6 +72,7 @@
 #define __restrict__ __restrict
 #define __align__(n) __attribute__((aligned(n)))
 #define CUDART_VERSION 0
+#define CUDART_CB
 
 // clang-format off
 // Vectors are aligned as on a GPU, so that -fsanitize=undefined reports a
@@ -501,10 +502,10 @@ struct Worker {  // runs blocks, one at a time; one OS thread uses it
                        sites.begin()->first, " where ", held, " wait"));
     std::string list;
     for (auto& s : sites)
-      list += text(list.empty() ? "" : ", ", s.second, " at ", s.first);
+      list += text(list.empty() ? ": " : ", ", s.second,
+                   list.empty() ? text(" of ", count) : "", " at ", s.first);
     if (held < count) list += text(", ", count - held, " returned");
-    return fail(text(where(), ": ", count,
-                     " threads wait at different barriers: ", list));
+    return fail(text(where(), ": threads at different barriers", list));
   }
 
   // ---- warps
@@ -607,7 +608,7 @@ inline void onSignal(int number) {
   if (number != SIGABRT && self && self->inKernel())
     self->giveUp(text(self->whereThread(), number == SIGFPE
                                                ? ": integer division by zero"
-                                               : ": illegal memory access"),
+                                               : ": illegal or misaligned memory access"),
                  cudaErrorIllegalAddress);
   signal(number, SIG_DFL);
 }
@@ -794,12 +795,12 @@ struct Device {
     memory[number_of(*p)] = {bytes, type, true};
     return cudaSuccess;
   }
-  cudaError release(void* p, cudaMemoryType type) {
+  cudaError release(void* p, cudaMemoryType type, bool wait = true) {
     auto it = memory.find(number_of(p));
     if (!p) return cudaSuccess;
     if (it == memory.end() || it->second.type != type || !it->second.owned)
       return cudaErrorInvalidValue;
-    drain();
+    if (wait) drain();
 #if NOGPU_ASAN
     free(p);
 #else
@@ -869,9 +870,6 @@ struct Device {
       print(text("kernel ", b.name, " at ", b.site, ": ", why));
       return e;
     };
-    if (self && self->inKernel())
-      self->giveUp(text(self->whereThread(), ": launches kernel ", b.name,
-                        " at ", b.site, ", which is not supported"));
     if (!threads || threads > kMaxThreads || b.block.z > 64)
       return refuse(cudaErrorInvalidConfiguration,
                     text("a block of ", b.block.x, " x ", b.block.y, " x ",
@@ -972,6 +970,9 @@ void note(std::vector<Pointer>& list, unsigned place, T* p) {
 // Arguments are copied now; the kernel runs when its stream does.
 template <class F, class... A>
 void submit(const Brackets& b, F kernel, A... arguments) {
+  if (self && self->inKernel())
+    self->giveUp(text(self->whereThread(), ": launches kernel ", b.name, " at ",
+                      b.site, ", which is not supported without a GPU"));
   api([&](Device& d) {
     std::vector<Pointer> pointers;
     unsigned place = 0;
@@ -1115,8 +1116,10 @@ cudaError_t cudaMallocAsync(T** p, size_t bytes, cudaStream_t) {
   return cudaMalloc(p, bytes);
 }
 NOGPU_API(cudaFree(void* p), return d.release(p, cudaMemoryTypeDevice))
-NOGPU_API(cudaFreeAsync(void* p, cudaStream_t),
-          return d.release(p, cudaMemoryTypeDevice))
+NOGPU_STREAM_API(cudaFreeAsync(void* p, cudaStream_t stream), {
+  if (!d.isDevice(p)) return cudaErrorInvalidValue;
+  d.add(s, [=, &d] { d.release(p, cudaMemoryTypeDevice, false); });
+})
 NOGPU_API(cudaFreeHost(void* p), return d.release(p, cudaMemoryTypeHost))
 NOGPU_API(cudaHostRegister(void* p, size_t bytes, unsigned), {
   if (!p || !bytes) return cudaErrorInvalidValue;
