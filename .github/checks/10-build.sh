@@ -238,7 +238,7 @@ judge "skeletons: a solution without one" 1 "not ok - x.cu: exercises" $? "$WORK
 if ! have clang-format; then
   skip "formatting" "clang-format is not installed"
 else
-  for file in $(repo_files '\.(cu|cpp|h)$'); do
+  for file in $(repo_files '\.(cuh?|cpp|h)$'); do
     clang-format "$file" | diff "$file" - >"$WORK/format"
     lines=$(grep -c '^[<>]' "$WORK/format")
     if [ "$lines" = 0 ]; then

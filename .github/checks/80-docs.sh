@@ -94,15 +94,14 @@ prose() {
     $_ = <>;
     if ($ARGV =~ /\.md$/) {
       s/^```.*?^\s*```//gms, s/^ *```.*?^ *```//gms;
-      s/(`+).+?\1/ /gs, s/<!--.*?-->/ /gs, s/<[^>]*>/ /g, s/\]\([^)]*\)/]/g;
+      s/(`+).+?\1/ /gs, s/<!--.*?-->/ /gs, s/<[^>]*>/ /g, s/\]\([^)]*\)/]/g, s{\S*\w[./]\w\S*}{ }g;
     } else {
       s/^#!.*//;
-      $_ = join "\n", $ARGV =~ /\.(cu|cpp|h)$/ ? m{(?<![:"])//+ ?(.*)}g
+      $_ = join "\n", $ARGV =~ /\.(cuh?|cpp|h)$/ ? m{(?<![:"])//+ ?(.*)}g
                                                : m{(?:^|\s)# ?(.*)}g;
       s/\S*[\d_()=*<>\/\\.:"\$%{}\[\]`|-]\S*\w/ /g;
-      s/\b\w*[a-z][A-Z]\w*|\b[A-Z]{2,}\w*/ /g;
     }
-    s{https?://\S+}{ }g, s/\w*[\d_]\w*/ /g, s/\x27s\b//g;
+    s/\w*[a-z][A-Z]\w*|\b[A-Z]{2,}\w*|\w*[\d_]\w*/ /g, s/\x27s\b//g;
     print "$_\n";' "$1"
 }
 # unknown FILE...: the words that neither the speller nor the word list knows.
@@ -119,7 +118,7 @@ else
   skip "spelling" "neither aspell nor hunspell with English is installed"
 fi
 if echo word | speller >/dev/null; then
-  for file in $(repo_files '\.(md|cu|cpp|h|sh|pl|ya?ml)$|no-gpu/nvcc$'); do
+  for file in $(repo_files '\.(md|cuh?|cpp|h|sh|pl|ya?ml)$|no-gpu/nvcc$'); do
     unknown "$file" >"$WORK/unknown"
     if [ -s "$WORK/unknown" ]; then
       notok "spelling of $file" "$(tr '\n' ' ' <"$WORK/unknown")"

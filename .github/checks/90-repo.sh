@@ -40,7 +40,7 @@ while (my $file = <STDIN>) {
     if $text =~ /\t/ && $file !~ m{^evidence/};
   $say->("paths", "line " . $line->($-[0]) . " names $&")
     if $text =~ m{(?:$home)[\w.]+};
-  if ($file =~ /\.(?:cu|cpp|h|sh|pl|ya?ml)$/ || $text =~ /\A#!/) {
+  if ($file =~ /\.(?:cuh?|cpp|h|sh|pl|awk|ya?ml)$/ || $text =~ /\A#!/) {
     $say->("license", "no SPDX line in its first 40")
       unless ($text =~ /\A((?:.*\n){0,40})/)[0]
         =~ m{SPDX-License-Identifier: MIT$}m;
