@@ -218,7 +218,8 @@ if [ -z "${CHECK_RUN:-}" ]; then
   need_tools || exit 1
   : "${JOBS:=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)}"
   WORK=$(mktemp -d) || exit 1
-  trap 'rm -rf "$WORK"' EXIT
+  work_folder=$WORK
+  trap 'rm -rf "$work_folder"' EXIT
   trap 'exit 143' TERM HUP
   export ROOT WORK CXX JOBS
 fi
