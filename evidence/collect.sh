@@ -1,4 +1,4 @@
-#!/.build/sh
+#!/bin/sh
 # Makes the evidence: builds everything for this machine's GPU, runs, sanitizes
 # and profiles it, and keeps every transcript whole.
 # SPDX-License-Identifier: MIT
