@@ -606,18 +606,19 @@ inline bool isNetpbmSpace(int c) {
   return c == ' ' || (c >= 9 && c <= 13);
 }
 
-// Skips white space and comments, which run from # to a CR or LF. Gives up
-// after kMaxGap bytes, so that an endless stream ends too.
+// Skips white space and comments, which run from # to a CR or LF. False after
+// kMaxGap bytes of them, so that an endless stream ends too.
 constexpr size_t kMaxGap = 1 << 20;
-inline void skipGap(ByteReader& in) {
+inline bool skipGap(ByteReader& in) {
   bool comment = false;
   for (size_t skipped = 0; skipped < kMaxGap; ++skipped) {
     const int c = in.peek();
     if (c == '\n' || c == '\r') comment = false;
     if (c == '#') comment = true;
-    if (c == EOF || !(comment || isNetpbmSpace(c))) return;
+    if (c == EOF || !(comment || isNetpbmSpace(c))) return true;
     in.get();
   }
+  return false;
 }
 
 // Reads one whole number of up to 18 digits, which fits 64 bits. Returns "" or
@@ -629,7 +630,7 @@ inline std::string readNumber(ByteReader& in, const char* part,
   int length = 0;
   bool digits = true;
   value = 0;
-  skipGap(in);
+  if (!skipGap(in)) return " is missing: 1 MiB of space and comments";
   for (int c = in.peek(); c != EOF && c != '#' && !isNetpbmSpace(c);
        c = in.peek()) {
     digits = digits && c >= '0' && c <= '9' && length < kMaxDigits;
@@ -644,7 +645,6 @@ inline std::string readNumber(ByteReader& in, const char* part,
            (length > kMaxDigits ? "...\"" : "\"") +
            ", not a whole number of up to 18 digits";
   }
-  if (in.peek() != EOF) return " is missing: 1 MiB of space and comments";
   return std::string(" is missing: the ") + part + " ends early";
 }
 
@@ -2564,11 +2564,14 @@ inline void printUsage(FILE* stream, const char* program) {
           "3 no usable GPU or a CUDA error\n");
 }
 
-// "dir/photo.ppm" as "dir/photo_edges.pgm".
+// "dir/photo.ppm" as "dir/photo_edges.pgm"; what is no file, such as a pipe,
+// leaves its edges where the program runs.
 inline std::string edgesName(const std::string& image) {
-  std::filesystem::path path(image);
-  path.replace_filename(path.stem().string() + "_edges.pgm");
-  return path.string();
+  std::error_code ignored;
+  const std::filesystem::path path(image);
+  const std::string name = path.stem().string() + "_edges.pgm";
+  if (!std::filesystem::is_regular_file(path, ignored)) return name;
+  return (path.parent_path() / name).string();
 }
 
 // Fills in the options. Returns what is wrong with the command line, or "".
