@@ -6,6 +6,7 @@
 #   extern __shared__ float s[];    a pointer to its dynamic part
 #   #include "file.cuh"             the file, rewritten too
 #   #pragma unroll                  nothing
+#   __noinline__                    an attribute; as a macro it breaks libstdc++
 #
 # No line is added or removed, and #line names the student's own file, so every
 # message about the rewritten file points into that one.
@@ -161,6 +162,7 @@ sub translate {
   }
   $text =~ s/\basm$s(?:volatile)?$s$round/
              missing('inline PTX') . newlines($&)/gex;
+  $text =~ s/(?<!\()\b__noinline__\b/__attribute__((noinline))/g;
   $text =~ s/\b__managed__\b/missing('managed memory') . ';'/ge;
 
   open my $to, '>', $new or die "nvcc (no GPU): cannot write $new: $!\n";
