@@ -1281,8 +1281,16 @@ inline std::string guessFromRatio(const std::vector<float>& h_got,
     low = std::min(low, ratio);
     high = std::max(high, ratio);
   }
-  if (!(high - low <= 1e-3 * std::fabs(high)) || high == 0.0) return "";
   char text[160];
+  const double off = std::max(std::fabs(low - 1.0), std::fabs(high - 1.0));
+  if (off <= 5e-3 && high - low > off / 4) {
+    snprintf(text, sizeof text,
+             "precision: half precision, or a value rounded on its way? (got "
+             "is within %.1e of want everywhere)",
+             off);
+    return text;
+  }
+  if (!(high - low <= 1e-3 * std::fabs(high)) || high == 0.0) return "";
   snprintf(text, sizeof text,
            "normalisation: what do the taps sum to? (got / want is %.4f "
            "everywhere)",
@@ -1290,11 +1298,13 @@ inline std::string guessFromRatio(const std::vector<float>& h_got,
   return text;
 }
 
-// A mistake that gives a known image: other taps, or a border that clamps.
+// A mistake that gives a known image: other taps, a border that clamps, or one
+// pass run twice.
 struct Suspect {
   const char* words;
   Filters filters;
   bool clamps;
+  bool twice = false;
 };
 
 inline std::vector<Suspect> suspectsFor(const Filters& right) {
@@ -1330,8 +1340,19 @@ inline std::vector<Suspect> suspectsFor(const Filters& right) {
     flipped.filters.sobelX[i] = right.sobelX[8 - i];
     flipped.filters.sobelY[i] = right.sobelY[8 - i];
   }
-  return {clamped, rowOnly,  colOnly,  identity, swapped,
-          flipped, rowTwice, colTwice, noX,      noY};
+  return {
+      clamped,
+      rowOnly,
+      colOnly,
+      {"the row pass twice, and no column pass", rowOnly.filters, false, true},
+      {"the column pass twice, and no row pass", colOnly.filters, false, true},
+      identity,
+      swapped,
+      flipped,
+      rowTwice,
+      colTwice,
+      noX,
+      noY};
 }
 
 // The image one size larger on each side by `margin`, edge pixels repeated: on
@@ -1357,6 +1378,10 @@ inline std::vector<float> blameOn(const Suspect& suspect, const Place& at,
   std::vector<float> h_wide(rows * cols), h_out(at.rows * at.cols);
   (blur ? blurReference : sobelReference)(h_from.data(), h_wide.data(), rows,
                                           cols, suspect.filters);
+  if (suspect.twice && blur) {
+    const std::vector<float> h_once = h_wide;
+    blurReference(h_once.data(), h_wide.data(), rows, cols, suspect.filters);
+  }
   for (size_t i = 0; i < h_out.size(); ++i) {
     h_out[i] = h_wide[(i / at.cols + margin) * cols + i % at.cols + margin];
   }
@@ -1394,12 +1419,33 @@ inline std::string guessFromSuspects(const Stage& stage, const Place& at,
     return evidence("the transpose of the right image: rows and cols exchanged",
                     turned);
   }
+  // The right image, moved by -1 to 1 each way; what moves in from outside is
+  // NaN and agrees with nothing.
+  const size_t wide = at.cols + 2,
+               right = agreeing(h_got.data(), h_want, pixels);
+  for (size_t move = 0; move < 9; ++move) {
+    std::vector<float> h_moved((at.rows + 2) * wide, NAN), h_seen(pixels);
+    for (size_t i = 0; i < pixels; ++i) {
+      h_moved[(i / at.cols + move / 3) * wide + i % at.cols + move % 3] =
+          h_want[i];
+    }
+    for (size_t i = 0; i < pixels; ++i) {
+      h_seen[i] = h_moved[(i / at.cols + 1) * wide + i % at.cols + 1];
+    }
+    const size_t agree = agreeing(h_got.data(), h_seen.data(), pixels);
+    if (agree + at.rows + at.cols >= enough && 2 * agree > pixels + right) {
+      return evidence("the right image, but one pixel off", agree);
+    }
+  }
   for (const Suspect& suspect : suspectsFor(filters)) {
     const std::vector<float> h_blamed = blameOn(suspect, at, h_in, blur);
     // A suspect that explains a wrong pixel differs from the right image there.
     if (agreeing(h_blamed.data(), h_want, pixels) == pixels) continue;
     const size_t agree = agreeing(h_got.data(), h_blamed.data(), pixels);
-    if (agree >= enough) return evidence(suspect.words, agree);
+    // It must also explain most of what is wrong, where that is little.
+    if (agree >= enough && 2 * agree > pixels + right) {
+      return evidence(suspect.words, agree);
+    }
   }
   return "";
 }
