@@ -25,7 +25,6 @@
 
 #include "../exercises/rotate90.h"
 
-#include <numeric>
 #include <type_traits>
 
 constexpr int kRowsPerThread = 4;  // of rotateTiled
@@ -37,9 +36,10 @@ constexpr int kInterleavedFours = 16;   // or, interleaved, 64
 constexpr size_t kLargestBytes = kLargest.rows * kLargest.cols * kChannels;
 
 // How many lanes of a warp meet in one bank when they read down a column of a
-// tile in shared memory: lane i reads word i * pitch, in bank i * pitch mod 32.
-constexpr int conflictDegree(int pitch) {
-  return std::gcd(pitch, 32);
+// tile in shared memory: lane i reads word i * pitch, which lies in bank
+// i * pitch mod 32, so it is the greatest common divisor of pitch and 32.
+__host__ __device__ constexpr int conflictDegree(int pitch, int banks = 32) {
+  return banks == 0 ? pitch : conflictDegree(banks, pitch % banks);
 }
 
 static_assert(kLargestBytes == 95883264 && kLargestBytes > 65536,
@@ -49,14 +49,11 @@ static_assert(conflictDegree(kTilePitch) == 32,
               "the plain tile is there to show the 32-way conflict");
 static_assert(conflictDegree(kTilePaddedPitch) == 1,
               "the padded pitch must keep a column read free of conflicts");
-static_assert(conflictDegree(kPlanarFours + 1) == 1 &&
-                  conflictDegree(kChannels * kInterleavedFours + 1) == 1,
-              "the pitch of a tile of words must be odd, too");
 
 // =================================================================== kernels
 //
 // All turn an image of rows x cols pixels into one of cols x rows, tightly
-// packed, rows and cols under 2^31. Indexed by the output: a block owns a tile
+// packed, rows and cols under 2^30. Indexed by the output: a block owns a tile
 // of it, and blockIdx.z is the plane, where there are planes.
 
 // Where pixel (row, col) of the output comes from, as an index into a plane:
@@ -180,6 +177,8 @@ __global__ void rotateWords(const unsigned char* d_in, unsigned char* d_out,
                             size_t rows, size_t cols, bool left) {
   constexpr int kPitch = kBytes * kFours + 1;
   constexpr int kLoads = kFours / kWarps;  // blocks of 4 x 4 a thread
+  static_assert(conflictDegree(kPitch) == 1 && kFours % kWarps == 0,
+                "the pitch must be odd, and every warp has its share");
   __shared__ unsigned s_tile[4][kLanes][kPitch];
   const size_t plane = blockIdx.z * rows * cols * kBytes;
   const int endRow = static_cast<int>(rows), endCol = static_cast<int>(cols);
@@ -216,9 +215,9 @@ __global__ void rotateWords(const unsigned char* d_in, unsigned char* d_out,
   }
   __syncthreads();
   using Unit = std::conditional_t<kAligned, unsigned, unsigned char>;
-  constexpr int kUnits = 4 * kFours * kBytes / sizeof(Unit);
-  const int units =
-      min(kUnits, (endRow - firstCol) * kBytes / int(sizeof(Unit)));
+  constexpr int kUnits = 4 * kFours * kBytes / sizeof(Unit);  // of a full row
+  const int units = min(4 * kFours, endRow - firstCol) * kBytes /
+                    static_cast<int>(sizeof(Unit));
   for (int m = 0; m < kWordRows / kWarps; ++m) {
     const int y = warp * (kWordRows / kWarps) + m;
     const size_t to = (firstRow + y) * rows + firstCol;
@@ -285,6 +284,7 @@ void launchWords(const Turn& turn) {
 template <class Word>
 void launchCopy(const Turn& turn) {
   const size_t count = turn.size.pixels() * turn.channels;
+  // At least as many threads as bytes can be left over.
   const size_t words = std::max(count / sizeof(Word), sizeof(Word));
   copyWords<Word><<<static_cast<unsigned>((words + 255) / 256), 256>>>(
       turn.d_in, turn.d_out, count);
