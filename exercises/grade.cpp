@@ -469,7 +469,8 @@ struct Transcript {
 // the title on its line (a prompt, a quotation mark, an indent), the same is
 // taken from the lines after it. UTF-16 and byte-order marks are understood.
 // A line that the grader knows counts wherever it is; one that only starts
-// like one counts, as damaged, between the title and the result.
+// like one counts, as damaged, between the title and the result; a failure
+// that the lesson reports counts anywhere after the title.
 class Reader {
  public:
   explicit Reader(Transcript* transcript) : t_(*transcript) {}
@@ -493,7 +494,7 @@ class Reader {
 
  private:
   static constexpr size_t kLineCap = 16384;  // the rest of a line is dropped
-  static constexpr size_t kShortest = 12;    // "result: pass"
+  static constexpr size_t kShortest = 7;     // "seed: 1"
   static constexpr Text kGuess = "  a guess, no more: ";
 
   // The line as a terminal shows it, in `shown_`.
@@ -552,7 +553,7 @@ class Reader {
     if (inTable) endTable(line);
     if (line.empty()) return;
     const bool inRun = t_.title.count > 0 && t_.seen[kResult].count == 0;
-    if (takeSlot(line, inRun) || !inRun) return;
+    if (takeSlot(line, inRun) || t_.title.count == 0) return;
     if (startsWith(line, "FAIL ") || startsWith(line, "no-gpu: ") ||
         (startsWith(line, "gate: ") &&
          (endsWith(line, ": FAIL") || endsWith(line, " on this card")))) {
