@@ -33,12 +33,26 @@
 #define CUDART_VERSION 0
 
 // clang-format off
-// Vectors have a GPU's alignment: -fsanitize=undefined finds misaligned access.
+// Vectors have a GPU's alignment: -fsanitize=undefined finds misaligned access,
+// clang's only where copying is not trivial.
+#ifdef __clang__
+#if __has_feature(undefined_behavior_sanitizer)
+struct nogpu_Copied {
+  constexpr nogpu_Copied() {}
+  constexpr nogpu_Copied(const nogpu_Copied&) {}
+  constexpr nogpu_Copied& operator=(const nogpu_Copied&) { return *this; }
+};
+#define COPIED [[no_unique_address]] nogpu_Copied copied = {};
+#endif
+#endif
+#ifndef COPIED
+#define COPIED
+#endif
 #define VECTOR(T, V, align2, align4)                                          \
   struct V##1 { T x; };                                                       \
-  struct alignas(align2) V##2 { T x, y; };                                    \
+  struct alignas(align2) V##2 { T x, y; COPIED };                                  \
   struct V##3 { T x, y, z; };                                                 \
-  struct alignas(align4) V##4 { T x, y, z, w; };                              \
+  struct alignas(align4) V##4 { T x, y, z, w; COPIED };                            \
   constexpr V##1 make_##V##1(T x) { return {x}; }                             \
   constexpr V##2 make_##V##2(T x, T y) { return {x, y}; }                     \
   constexpr V##3 make_##V##3(T x, T y, T z) { return {x, y, z}; }             \
@@ -83,7 +97,7 @@ VECTOR(unsigned long long, ulonglong, 16, 16) VECTOR(double, double, 16, 16)
   E(ErrorNotSupported, 801, "operation not supported")                        \
   E(ErrorUnknown, 999, "unknown error")
 #define E(name, number, text) cuda##name = number,
-enum cudaError { ERRORS(E) };
+enum cudaError : unsigned { ERRORS(E) };
 #undef E
 using cudaError_t = cudaError;
 inline const char* cudaGetErrorName(cudaError_t e) {
@@ -742,6 +756,7 @@ MISSING(cudaGraphLaunch)
 MISSING(cudaLaunchKernel)
 MISSING(cudaLaunchCooperativeKernel)
 #undef VECTOR
+#undef COPIED
 #undef ERRORS
 #undef API
 #undef STREAM_API

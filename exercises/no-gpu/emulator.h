@@ -690,13 +690,13 @@ struct Device {
     cudaError e = cudaErrorInvalidConfiguration;
     std::string why;
     if (!threads || threads > kMaxThreads || l.block.z > 64)
-      why = "a block has 1 to 1024 threads, at most 64 in z";
+      why = text("block ", l.block, ": a GPU takes 1 to 1024 threads");
     else if (!l.grid.x || !l.grid.y || !l.grid.z || l.grid.x > INT_MAX ||
              l.grid.y > 65535 || l.grid.z > 65535)
-      why = "a grid has 1 to 2147483647 x 65535 x 65535 blocks";
+      why = text("grid ", l.grid, ": a GPU takes 2147483647 x 65535 x 65535");
     else if (l.shared > l.sharedLimit)
       e = cudaErrorInvalidValue,
-      why = text("a block has ", l.sharedLimit, " bytes of shared memory");
+      why = text(l.shared, " bytes of shared memory, over ", l.sharedLimit);
     else if (!stream(l.stream))
       e = cudaErrorInvalidResourceHandle, why = "no such stream";
     for (const Pointer& p : pointers) {
@@ -710,8 +710,7 @@ struct Device {
                      " and ", q.place);
     }
     if (why.empty()) return cudaSuccess;
-    print(text("kernel ", l.name, " at ", l.site, ", grid ", l.grid, ", block ",
-               l.block, ", shared ", l.shared, ": ", why));
+    print(text("kernel ", l.name, " at ", l.site, ": ", why));
     return e;
   }
 };
