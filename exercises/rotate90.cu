@@ -29,10 +29,11 @@
 
 constexpr int kRowsPerThread = 4;  // of rotateTiled
 constexpr int kTilePitch = kTile, kTilePaddedPitch = kTile + 1;
-constexpr int kLanes = 32, kWarps = 8;  // of a block of rotateWords, whose
-constexpr int kWordRows = 4 * kLanes;   // tile has 128 output rows and,
-constexpr int kPlanarFours = 32;        // planar, 128 output columns,
-constexpr int kInterleavedFours = 16;   // or, interleaved, 64
+// A block of rotateWords, and its tile of the output: 128 rows and, planar, 128
+// columns or, interleaved, 64.
+constexpr int kWordLanes = 32, kWordWarps = 8;
+constexpr int kWordRows = 4 * kWordLanes;
+constexpr int kPlanarFours = 32, kInterleavedFours = 16;
 constexpr size_t kLargestBytes = kLargest.rows * kLargest.cols * kChannels;
 
 // How many lanes of a warp meet in one bank when they read down a column of a
@@ -99,13 +100,13 @@ __global__ void rotateInterleaved(const unsigned char* d_in,
 // bank i * pitch mod 32. With pitch 32 all lanes meet in one bank and wait for
 // each other, 32 times; with pitch 33 no two meet.
 // Launch: 32 x 8 threads, each for 4 rows; 32 * pitch samples of dynamic
-// shared memory. All threads reach the barrier; the guards lie around it.
+// shared memory. All threads reach the barrier; the guard comes after it.
 // Compare pitch 32 with 33: here padding pays, as it could not in the blur,
 // where lanes read along a row.
 template <class T>
 __global__ void rotateTiled(const T* d_in, T* d_out, size_t rows, size_t cols,
                             bool left, int pitch) {
-  // TODO(you): about 20 lines
+  // TODO(you): about 21 lines
   (void)d_in, (void)d_out, (void)rows, (void)cols, (void)left, (void)pitch;
   // end TODO
 }
@@ -147,10 +148,10 @@ template <int kBytes, int kFours, bool kAligned>
 __global__ void rotateWords(const unsigned char* d_in, unsigned char* d_out,
                             size_t rows, size_t cols, bool left) {
   constexpr int kPitch = kBytes * kFours + 1;
-  constexpr int kLoads = kFours / kWarps;  // blocks of 4 x 4 a thread
-  static_assert(conflictDegree(kPitch) == 1 && kFours % kWarps == 0,
+  constexpr int kLoads = kFours / kWordWarps;  // blocks of 4 x 4 a thread
+  static_assert(conflictDegree(kPitch) == 1 && kFours % kWordWarps == 0,
                 "the pitch must be odd, and every warp has its share");
-  __shared__ unsigned s_tile[4][kLanes][kPitch];
+  __shared__ unsigned s_tile[4][kWordLanes][kPitch];
   const size_t plane = blockIdx.z * rows * cols * kBytes;
   const int endRow = static_cast<int>(rows), endCol = static_cast<int>(cols);
   const int lane = threadIdx.x, warp = threadIdx.y;
@@ -189,12 +190,12 @@ __global__ void rotateWords(const unsigned char* d_in, unsigned char* d_out,
   constexpr int kUnits = 4 * kFours * kBytes / sizeof(Unit);  // of a full row
   const int units = min(4 * kFours, endRow - firstCol) * kBytes /
                     static_cast<int>(sizeof(Unit));
-  for (int m = 0; m < kWordRows / kWarps; ++m) {
-    const int y = warp * (kWordRows / kWarps) + m;
+  for (int m = 0; m < kWordRows / kWordWarps; ++m) {
+    const int y = warp * (kWordRows / kWordWarps) + m;
     const size_t to = (firstRow + y) * rows + firstCol;
     Unit* d_to = reinterpret_cast<Unit*>(d_out + plane + to * kBytes);
     const Unit* s_from = reinterpret_cast<const Unit*>(s_tile[y % 4][y / 4]);
-    for (int x = lane; x - lane < kUnits; x += kLanes) {
+    for (int x = lane; x - lane < kUnits; x += kWordLanes) {
       if (firstRow + y < endCol && x < units) d_to[x] = s_from[x];
     }
   }
@@ -248,8 +249,8 @@ void launchWords(const Turn& turn) {
   const bool aligned = rows % 4 == 0 && cols % 4 == 0;
   const auto kernel = aligned ? rotateWords<kBytes, kFours, true>
                               : rotateWords<kBytes, kFours, false>;
-  kernel<<<grid, dim3(kLanes, kWarps)>>>(turn.d_in, turn.d_out, rows, cols,
-                                         turn.left);
+  kernel<<<grid, dim3(kWordLanes, kWordWarps)>>>(turn.d_in, turn.d_out, rows,
+                                                 cols, turn.left);
 }
 
 template <class Word>

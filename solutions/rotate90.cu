@@ -29,10 +29,11 @@
 
 constexpr int kRowsPerThread = 4;  // of rotateTiled
 constexpr int kTilePitch = kTile, kTilePaddedPitch = kTile + 1;
-constexpr int kLanes = 32, kWarps = 8;  // of a block of rotateWords, whose
-constexpr int kWordRows = 4 * kLanes;   // tile has 128 output rows and,
-constexpr int kPlanarFours = 32;        // planar, 128 output columns,
-constexpr int kInterleavedFours = 16;   // or, interleaved, 64
+// A block of rotateWords, and its tile of the output: 128 rows and, planar, 128
+// columns or, interleaved, 64.
+constexpr int kWordLanes = 32, kWordWarps = 8;
+constexpr int kWordRows = 4 * kWordLanes;
+constexpr int kPlanarFours = 32, kInterleavedFours = 16;
 constexpr size_t kLargestBytes = kLargest.rows * kLargest.cols * kChannels;
 
 // How many lanes of a warp meet in one bank when they read down a column of a
@@ -109,31 +110,34 @@ __global__ void rotateInterleaved(const unsigned char* d_in,
 // bank i * pitch mod 32. With pitch 32 all lanes meet in one bank and wait for
 // each other, 32 times; with pitch 33 no two meet.
 // Launch: 32 x 8 threads, each for 4 rows; 32 * pitch samples of dynamic
-// shared memory. All threads reach the barrier; the guards lie around it.
+// shared memory. All threads reach the barrier; the guard comes after it.
 // Compare pitch 32 with 33: here padding pays, as it could not in the blur,
 // where lanes read along a row.
 template <class T>
 __global__ void rotateTiled(const T* d_in, T* d_out, size_t rows, size_t cols,
                             bool left, int pitch) {
-  // TODO(you): about 20 lines
+  // TODO(you): about 21 lines
   extern __shared__ float s_words[];
   T* s_tile = reinterpret_cast<T*>(s_words);
   const size_t plane = blockIdx.z * rows * cols;
   const size_t firstRow = blockIdx.y * kTile, firstCol = blockIdx.x * kTile;
-  for (int i = 0; i < kRowsPerThread; ++i) {
-    const int y = threadIdx.y * kRowsPerThread + i;
-    const size_t row = firstRow + threadIdx.x, col = firstCol + y;
-    if (row < cols && col < rows) {
-      const size_t from = sourceOf(row, col, rows, cols, left);
-      s_tile[y * pitch + threadIdx.x] = d_in[plane + from];
-    }
+  // All loads before the first store, so that they are under way together.
+  // Outside the image its last pixel stands in, which nobody stores.
+  T values[kRowsPerThread];
+  const size_t y = threadIdx.y * kRowsPerThread;
+  for (size_t i = 0; i < kRowsPerThread; ++i) {
+    const size_t row = min(firstRow + threadIdx.x, cols - 1);
+    const size_t col = min(firstCol + y + i, rows - 1);
+    values[i] = d_in[plane + sourceOf(row, col, rows, cols, left)];
+  }
+  for (size_t i = 0; i < kRowsPerThread; ++i) {
+    s_tile[(y + i) * pitch + threadIdx.x] = values[i];
   }
   __syncthreads();
-  for (int i = 0; i < kRowsPerThread; ++i) {
-    const int y = threadIdx.y * kRowsPerThread + i;
-    const size_t row = firstRow + y, col = firstCol + threadIdx.x;
+  for (size_t i = 0; i < kRowsPerThread; ++i) {
+    const size_t row = firstRow + y + i, col = firstCol + threadIdx.x;
     if (row < cols && col < rows) {
-      d_out[plane + row * rows + col] = s_tile[threadIdx.x * pitch + y];
+      d_out[plane + row * rows + col] = s_tile[threadIdx.x * pitch + y + i];
     }
   }
   // end TODO
@@ -176,10 +180,10 @@ template <int kBytes, int kFours, bool kAligned>
 __global__ void rotateWords(const unsigned char* d_in, unsigned char* d_out,
                             size_t rows, size_t cols, bool left) {
   constexpr int kPitch = kBytes * kFours + 1;
-  constexpr int kLoads = kFours / kWarps;  // blocks of 4 x 4 a thread
-  static_assert(conflictDegree(kPitch) == 1 && kFours % kWarps == 0,
+  constexpr int kLoads = kFours / kWordWarps;  // blocks of 4 x 4 a thread
+  static_assert(conflictDegree(kPitch) == 1 && kFours % kWordWarps == 0,
                 "the pitch must be odd, and every warp has its share");
-  __shared__ unsigned s_tile[4][kLanes][kPitch];
+  __shared__ unsigned s_tile[4][kWordLanes][kPitch];
   const size_t plane = blockIdx.z * rows * cols * kBytes;
   const int endRow = static_cast<int>(rows), endCol = static_cast<int>(cols);
   const int lane = threadIdx.x, warp = threadIdx.y;
@@ -218,12 +222,12 @@ __global__ void rotateWords(const unsigned char* d_in, unsigned char* d_out,
   constexpr int kUnits = 4 * kFours * kBytes / sizeof(Unit);  // of a full row
   const int units = min(4 * kFours, endRow - firstCol) * kBytes /
                     static_cast<int>(sizeof(Unit));
-  for (int m = 0; m < kWordRows / kWarps; ++m) {
-    const int y = warp * (kWordRows / kWarps) + m;
+  for (int m = 0; m < kWordRows / kWordWarps; ++m) {
+    const int y = warp * (kWordRows / kWordWarps) + m;
     const size_t to = (firstRow + y) * rows + firstCol;
     Unit* d_to = reinterpret_cast<Unit*>(d_out + plane + to * kBytes);
     const Unit* s_from = reinterpret_cast<const Unit*>(s_tile[y % 4][y / 4]);
-    for (int x = lane; x - lane < kUnits; x += kLanes) {
+    for (int x = lane; x - lane < kUnits; x += kWordLanes) {
       if (firstRow + y < endCol && x < units) d_to[x] = s_from[x];
     }
   }
@@ -277,8 +281,8 @@ void launchWords(const Turn& turn) {
   const bool aligned = rows % 4 == 0 && cols % 4 == 0;
   const auto kernel = aligned ? rotateWords<kBytes, kFours, true>
                               : rotateWords<kBytes, kFours, false>;
-  kernel<<<grid, dim3(kLanes, kWarps)>>>(turn.d_in, turn.d_out, rows, cols,
-                                         turn.left);
+  kernel<<<grid, dim3(kWordLanes, kWordWarps)>>>(turn.d_in, turn.d_out, rows,
+                                                 cols, turn.left);
 }
 
 template <class Word>
