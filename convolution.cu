@@ -15,6 +15,10 @@
 //   sobelMagnitude   the same tiling for a 3 x 3 gradient
 //   thresholdEdges   floats to bytes
 //   sobelThreshold   the last two fused: 5 bytes a pixel instead of 13
+// and the same work at the speed of a copy:
+//   copyWide, thresholdWide            four pixels a thread
+//   blurRegisters, sobelRegisters      windows of pixels in registers
+//   pipelineOneKernel                  picture to edges, 5 bytes a pixel
 //
 // The file reads top to bottom: errors; sizes, tolerances and filters; kernels;
 // CPU references; Netpbm and pictures; the table of stages; comparing; timing;
@@ -41,6 +45,8 @@
 #include <random>
 #include <string>
 #include <system_error>
+#include <thread>
+#include <type_traits>
 #include <vector>
 #ifdef _WIN32
 #include <io.h>
@@ -233,8 +239,11 @@ constexpr int sumOf(const int (&taps)[kTaps]) {
   for (int i = 0; i < kTaps; ++i) sum += taps[i];
   return sum;
 }
+constexpr size_t divideUp(size_t a, size_t b) {
+  return (a + b - 1) / b;
+}
 constexpr int tilesOver(size_t extent) {
-  return static_cast<int>((extent + kTile - 1) / kTile);
+  return static_cast<int>(divideUp(extent, kTile));
 }
 
 static_assert(sumOf(kLessonFilters.row) == kTapSum &&
@@ -474,6 +483,482 @@ __global__ void sobelThreshold(const float* d_blur, unsigned char* d_edges,
   d_edges[row * cols + col] = sobelAt(s_apron) > threshold ? 255 : 0;
 }
 
+// ==================================================== kernels at copy speed
+//
+// The kernels above spend their time on instructions: one pixel a thread, a
+// bounds test for each tap, 64-bit indices, a barrier at which everybody
+// waits. These give a thread four neighbouring columns of several rows, and
+// keep all in registers. No shared memory: a thread's own columns are reused
+// down the rows, and what two threads both need comes from the L1 cache or by
+// a shuffle. No barrier, so a warp that has its data never waits for others.
+//
+// All take rows x cols floats, row-major and tightly packed, whose first
+// element is aligned as cudaMalloc aligns it. kN is 4 where 4 divides cols, so
+// that every row starts at 16 bytes, and 1 elsewhere: the same arithmetic, the
+// same bits, four times the instructions. A block is 32 x 4 threads; a warp is
+// one row of it. gridDim.y holds no more than 65535, so tall images go on in
+// gridDim.z.
+//
+// Every operation is spelled (__fadd_rn, __fmaf_rn): the compiler may not fuse
+// a multiplication and an addition in one kernel and leave them apart in
+// another. So the one-kernel pipeline gives the bytes of the staged kernels,
+// for any input.
+//
+// Edges: a test that is the same for the whole block picks a body without any
+// bounds, or one that reads four zeros instead of pixels outside the image.
+// The select is made on the address, before the load: a branch around a load
+// would let only one row's load run at a time, and a select on the value makes
+// the warp wait for each load where it is issued.
+
+constexpr unsigned kAllLanes = 0xffffffffu;
+constexpr int kLanes = 32;
+constexpr int kStackedWarps = 4;  // of a block, one above the other
+
+// kN neighbouring pixels of one row.
+template <int kN>
+struct Pixels {
+  float v[kN];
+};
+
+// What is read in place of pixels outside the image: zeros.
+__device__ float4 outsidePixels;
+
+__device__ __forceinline__ const float* orOutside(bool inside, const float* p) {
+  return inside ? p : reinterpret_cast<const float*>(&outsidePixels);
+}
+
+// 0 <= i < n, in one comparison: a negative number is a large unsigned one.
+__device__ __forceinline__ bool within(int i, int n) {
+  return static_cast<unsigned>(i) < static_cast<unsigned>(n);
+}
+
+// Offset of a pixel, in elements. A row fits in 31 bits, an image need not.
+__device__ __forceinline__ ptrdiff_t offsetOf(int row, int col, int cols) {
+  return static_cast<ptrdiff_t>(row) * cols + col;
+}
+
+// Which of the blocks above one another this is.
+__device__ __forceinline__ int blockRow() {
+  return blockIdx.z * gridDim.y + blockIdx.y;
+}
+
+// Reads kN pixels, two or four of them in one instruction.
+template <int kN>
+__device__ __forceinline__ Pixels<kN> loadPixels(const float* p) {
+  if constexpr (kN == 1) {
+    return {{*p}};
+  } else if constexpr (kN == 2) {
+    const float2 q = *reinterpret_cast<const float2*>(p);
+    return {{q.x, q.y}};
+  } else {
+    static_assert(kN == 4, "one, two or four pixels make a load");
+    const float4 q = *reinterpret_cast<const float4*>(p);
+    return {{q.x, q.y, q.z, q.w}};
+  }
+}
+
+// Stores kN floats in one instruction; the intrinsic keeps it one.
+template <int kN>
+__device__ __forceinline__ void storePixels(float* p, const Pixels<kN>& q) {
+  if constexpr (kN == 1) {
+    *p = q.v[0];
+  } else {
+    __stwb(reinterpret_cast<float4*>(p),
+           make_float4(q.v[0], q.v[1], q.v[2], q.v[3]));
+  }
+}
+
+// 255 where a value is above the limit, else 0: kN bytes, the first lowest.
+template <int kN>
+__device__ __forceinline__ unsigned edgeBytes(const Pixels<kN>& values,
+                                              float limit) {
+  unsigned bytes = 0;
+#pragma unroll
+  for (int i = 0; i < kN; ++i)
+    bytes |= values.v[i] > limit ? 0xffu << 8 * i : 0u;
+  return bytes;
+}
+
+// Stores kN bytes in one instruction.
+template <int kN>
+__device__ __forceinline__ void storeBytes(unsigned char* p, unsigned bytes) {
+  if constexpr (kN == 1) {
+    *p = static_cast<unsigned char>(bytes);
+  } else {
+    *reinterpret_cast<unsigned*>(p) = bytes;
+  }
+}
+
+template <int kN>
+__device__ __forceinline__ Pixels<kN> zeroUnless(bool keep, Pixels<kN> p) {
+#pragma unroll
+  for (int i = 0; i < kN; ++i) p.v[i] = keep ? p.v[i] : 0.0f;
+  return p;
+}
+
+// The Gaussian blur of a column strip, one row after the other. push takes the
+// next row, kN columns and two more on each side, and returns the blurred row
+// two rows back; the first four calls return what is to be thrown away.
+// Along the row: 6p + (4(a + b) + (c + d)). Down the columns: 1 4 6 4 1 is
+// 1 1 applied four times, four additions that need one value of each stage
+// from the call before, and no window of five rows to shift. Both are the same
+// upside down, bit for bit. The division by 256 is exact.
+template <int kN>
+struct BlurColumns {
+  Pixels<kN> row{}, pair{}, triple{}, quad{};  // sums of 1, 2, 3 and 4 rows
+  __device__ __forceinline__ Pixels<kN> push(const Pixels<kN + 4>& wide) {
+    Pixels<kN> blurred;
+#pragma unroll
+    for (int i = 0; i < kN; ++i) {
+      const float* p = wide.v + i;
+      const float near = __fadd_rn(p[1], p[3]), far = __fadd_rn(p[0], p[4]);
+      const float one = __fmaf_rn(6.0f, p[2], __fmaf_rn(4.0f, near, far));
+      const float two = __fadd_rn(one, row.v[i]);
+      const float three = __fadd_rn(two, pair.v[i]);
+      const float four = __fadd_rn(three, triple.v[i]);
+      const float five = __fadd_rn(four, quad.v[i]);
+      row.v[i] = one, pair.v[i] = two, triple.v[i] = three, quad.v[i] = four;
+      blurred.v[i] = __fmul_rn(five, 1.0f / 256.0f);
+    }
+    return blurred;
+  }
+};
+
+// Sobel likewise: push takes the next row of the blurred image, kN columns and
+// one more on each side, and returns gx^2 + gy^2 of the row before it; the
+// first two calls return what is to be thrown away. Upside down, gy changes
+// its sign and the square does not.
+template <int kN>
+struct SobelColumns {
+  Pixels<kN> slope{}, slopes{};  // of the last row, of the last two
+  Pixels<kN> last{}, before{};   // smoothed along the row: last, the one before
+  __device__ __forceinline__ Pixels<kN> push(const Pixels<kN + 2>& wide) {
+    Pixels<kN> square;
+#pragma unroll
+    for (int i = 0; i < kN; ++i) {
+      const float* p = wide.v + i;
+      const float difference = __fsub_rn(p[2], p[0]);
+      const float smooth = __fmaf_rn(2.0f, p[1], __fadd_rn(p[0], p[2]));
+      const float two = __fadd_rn(difference, slope.v[i]);
+      const float gx = __fadd_rn(two, slopes.v[i]);
+      const float gy = __fsub_rn(smooth, before.v[i]);
+      slope.v[i] = difference, slopes.v[i] = two;
+      before.v[i] = last.v[i], last.v[i] = smooth;
+      square.v[i] = __fmaf_rn(gx, gx, __fmul_rn(gy, gy));
+    }
+    return square;
+  }
+};
+
+// out(i) = in(i), for n floats.
+// A thread owns four: one load and one store of 16 bytes, so that a quarter of
+// the threads keeps as many bytes in flight. 8 bytes a pixel.
+// Launch: one dimension, n / 4 threads rounded up; the last n % 4 floats go to
+// the thread after the last quad.
+// This is the best copy: what the rows below are set against.
+constexpr int kFlatThreads = 256;
+__global__ void __launch_bounds__(kFlatThreads)
+    copyWide(const float* d_in, float* d_out, size_t n) {
+  const size_t i = static_cast<size_t>(blockIdx.x) * kFlatThreads + threadIdx.x;
+  if (i < n / 4) {
+    storePixels(d_out + 4 * i, loadPixels<4>(d_in + 4 * i));
+  } else if (i == n / 4) {
+#pragma unroll 1
+    for (size_t k = 4 * i; k < n; ++k) d_out[k] = d_in[k];
+  }
+}
+
+// out(i) = 255 where in(i) > threshold, else 0, for n pixels.
+// A thread owns two quads, kFlatThreads apart, so that a warp's loads stay
+// coalesced: both are read before the first is used. Four bytes leave in one
+// store of 32 bits. 5 bytes a pixel.
+// Launch: one dimension, n / 8 threads rounded up. With one quad a thread too
+// few bytes are in flight, and 3% are lost.
+constexpr int kThresholdQuads = 2;
+__global__ void __launch_bounds__(kFlatThreads)
+    thresholdWide(const float* d_in, unsigned char* d_out, size_t n,
+                  float threshold) {
+  const size_t first =
+      static_cast<size_t>(blockIdx.x) * (kFlatThreads * kThresholdQuads) +
+      threadIdx.x;
+  Pixels<4> quad[kThresholdQuads];
+#pragma unroll
+  for (int k = 0; k < kThresholdQuads; ++k) {
+    const size_t i = first + k * kFlatThreads;
+    if (i < n / 4) quad[k] = loadPixels<4>(d_in + 4 * i);
+  }
+#pragma unroll
+  for (int k = 0; k < kThresholdQuads; ++k) {
+    const size_t i = first + k * kFlatThreads;
+    if (i < n / 4) {
+      storeBytes<4>(d_out + 4 * i, edgeBytes(quad[k], threshold));
+    } else if (i == n / 4) {
+#pragma unroll 1
+      for (size_t p = 4 * i; p < n; ++p)
+        d_out[p] = d_in[p] > threshold ? 255 : 0;
+    }
+  }
+}
+
+// Where a thread's window of kRows x kN outputs lies, in a block of 32 x 4
+// such windows, and whether all that the block reads is inside the image.
+template <int kN, int kRows, int kHalo>
+struct Window {
+  static constexpr int kBlockCols = kLanes * kN;
+  static constexpr int kBlockRows = kStackedWarps * kRows;
+  int row, col;
+  bool inside;
+  __device__ __forceinline__ Window(int rows, int cols) {
+    const int left = blockIdx.x * kBlockCols, top = blockRow() * kBlockRows;
+    row = top + threadIdx.y * kRows;
+    col = left + threadIdx.x * kN;
+    inside = top >= kHalo && top + kBlockRows + kHalo <= rows &&
+             left >= kHalo && left + kBlockCols + kHalo <= cols;
+  }
+};
+
+// Reads a window: its rows and kHalo more above and below, each with kHalo
+// more columns on both sides. All loads are issued before the first value is
+// used. A row costs one load of 16 bytes and two small ones, which find the
+// neighbour's columns in the L1 cache.
+template <int kN, int kRows, int kHalo, bool kInside>
+__device__ __forceinline__ void loadWindow(
+    Pixels<kN + 2 * kHalo> (&window)[kRows + 2 * kHalo], const float* d_in,
+    int rows, int cols, int row, int col) {
+#pragma unroll
+  for (int i = 0; i < kRows + 2 * kHalo; ++i) {
+    const int y = row + i - kHalo;
+    const bool inRows = kInside || within(y, rows);
+    const float* from = d_in + offsetOf(y, col, cols);
+    float* to = window[i].v;
+    const Pixels<kN> middle = loadPixels<kN>(orOutside(inRows, from));
+#pragma unroll
+    for (int k = 0; k < kN; ++k) to[kHalo + k] = middle.v[k];
+    // With kN 4 a halo is one load, since it is all inside or all outside.
+    constexpr int kStep = kN == 1 ? 1 : kHalo;
+#pragma unroll
+    for (int k = 0; k < kHalo; k += kStep) {
+      const bool left = inRows & (kInside || within(col + k - kHalo, cols));
+      const bool right = inRows & (kInside || within(col + kN + k, cols));
+      const Pixels<kStep> a =
+          loadPixels<kStep>(orOutside(left, from + k - kHalo));
+      const Pixels<kStep> b =
+          loadPixels<kStep>(orOutside(right, from + kN + k));
+#pragma unroll
+      for (int j = 0; j < kStep; ++j) {
+        to[k + j] = a.v[j];
+        to[kHalo + kN + k + j] = b.v[j];
+      }
+    }
+  }
+}
+
+template <int kN, int kRows, bool kInside>
+__device__ __forceinline__ void blurWindow(const float* d_in, float* d_out,
+                                           int rows, int cols, int row,
+                                           int col) {
+  Pixels<kN + 4> window[kRows + 4];
+  loadWindow<kN, kRows, 2, kInside>(window, d_in, rows, cols, row, col);
+  BlurColumns<kN> blur;
+#pragma unroll
+  for (int i = 0; i < kRows + 4; ++i) {
+    const Pixels<kN> blurred = blur.push(window[i]);
+    const int y = row + i - 4;
+    if (i >= 4 && (kInside || y < rows))
+      storePixels(d_out + offsetOf(y, col, cols), blurred);
+  }
+}
+
+// The blur of blurNaive, in registers.
+// A thread owns kN columns of 8 rows. It reads 12 rows, so rows of neighbours
+// are read 1.5 times, from the L1 cache but once; 48 loads for 32 outputs,
+// where blurNaive has 25 for each. 8 bytes a pixel.
+// Launch: 32 x 4 threads, a block owns 32 x 32 kN... pixels; 4 blocks a
+// multiprocessor fit, with 128 registers a thread: each keeps 12 rows in
+// flight, so few warps are enough.
+constexpr int kBlurRows = 8;
+template <int kN>
+__global__ void __launch_bounds__(kLanes* kStackedWarps, 4)
+    blurRegisters(const float* d_in, float* d_out, int rows, int cols) {
+  const Window<kN, kBlurRows, 2> w(rows, cols);
+  if (w.inside) {
+    blurWindow<kN, kBlurRows, true>(d_in, d_out, rows, cols, w.row, w.col);
+  } else if (w.row < rows && w.col < cols) {
+    blurWindow<kN, kBlurRows, false>(d_in, d_out, rows, cols, w.row, w.col);
+  }
+}
+
+// What becomes of gx^2 + gy^2: the magnitude, or the bytes of the edge image.
+// limit is the largest square whose root is not above the threshold, so both
+// ways give the same edges.
+template <int kN>
+__device__ __forceinline__ void storeGradient(float* p, Pixels<kN> square,
+                                              float) {
+#pragma unroll
+  for (int i = 0; i < kN; ++i) square.v[i] = __fsqrt_rn(square.v[i]);
+  storePixels(p, square);
+}
+template <int kN>
+__device__ __forceinline__ void storeGradient(unsigned char* p,
+                                              const Pixels<kN>& square,
+                                              float limit) {
+  storeBytes<kN>(p, edgeBytes(square, limit));
+}
+
+template <int kN, int kRows, bool kInside, class Out>
+__device__ __forceinline__ void sobelWindow(const float* d_blur, Out* d_out,
+                                            int rows, int cols, int row,
+                                            int col, float limit) {
+  Pixels<kN + 2> window[kRows + 2];
+  loadWindow<kN, kRows, 1, kInside>(window, d_blur, rows, cols, row, col);
+  SobelColumns<kN> sobel;
+#pragma unroll
+  for (int i = 0; i < kRows + 2; ++i) {
+    const Pixels<kN> square = sobel.push(window[i]);
+    const int y = row + i - 2;
+    if (i >= 2 && (kInside || y < rows))
+      storeGradient<kN>(d_out + offsetOf(y, col, cols), square, limit);
+  }
+}
+
+// sobelMagnitude (Out is float) and sobelThreshold (Out is unsigned char), in
+// registers.
+// A thread owns kN columns of 4 rows and reads 6. 8 bytes a pixel, or 5.
+// Launch: 32 x 4 threads, 64 registers a thread, 8 blocks a multiprocessor.
+constexpr int kSobelRows = 4;
+template <int kN, class Out>
+__global__ void __launch_bounds__(kLanes* kStackedWarps, 8)
+    sobelRegisters(const float* d_blur, Out* d_out, int rows, int cols,
+                   float limit) {
+  const Window<kN, kSobelRows, 1> w(rows, cols);
+  if (w.inside) {
+    sobelWindow<kN, kSobelRows, true>(d_blur, d_out, rows, cols, w.row, w.col,
+                                      limit);
+  } else if (w.row < rows && w.col < cols) {
+    sobelWindow<kN, kSobelRows, false>(d_blur, d_out, rows, cols, w.row, w.col,
+                                       limit);
+  }
+}
+
+// The lane's pixels and kHalo more on each side, from the lanes beside it. All
+// 32 lanes must call it. The outermost lanes get their own values back where
+// there is no neighbour: what they compute is never stored.
+template <int kHalo, int kN>
+__device__ __forceinline__ Pixels<kN + 2 * kHalo> withNeighbours(
+    const Pixels<kN>& own) {
+  Pixels<kN + 2 * kHalo> wide;
+#pragma unroll
+  for (int i = 0; i < kN; ++i) wide.v[kHalo + i] = own.v[i];
+#pragma unroll
+  for (int k = 1; k <= kHalo; ++k) {  // k columns away, in the lane so far off:
+    const int lanes = (k + kN - 1) / kN, from = (k - 1) % kN;
+    wide.v[kHalo - k] = __shfl_up_sync(kAllLanes, own.v[kN - 1 - from], lanes);
+    wide.v[kHalo + kN - 1 + k] =
+        __shfl_down_sync(kAllLanes, own.v[from], lanes);
+  }
+  return wide;
+}
+
+// A warp's march over one band: bandRows rows of output, and three more read
+// before and after them. Row i of the march is row first + i * step of the
+// image; its blurred row is two back, its edges are three back.
+struct Band {
+  int first, step, rows;
+  int col;      // the lane's first column
+  bool writes;  // whether the lane's columns are the warp's to store
+};
+constexpr int kAhead = 4;  // rows that are read before they are needed
+
+template <int kN, bool kInside>
+__device__ __forceinline__ void pipelineBand(const float* d_in,
+                                             unsigned char* d_edges, int rows,
+                                             int cols, const Band& band,
+                                             float limit) {
+  const bool inCols = kInside || within(band.col, cols);
+  const auto isInside = [&](int i) {
+    return kInside || (inCols & within(band.first + i * band.step, rows));
+  };
+  // Both may point outside the image; they are followed only inside it.
+  const ptrdiff_t stride = static_cast<ptrdiff_t>(band.step) * cols;
+  const float* from = d_in + offsetOf(band.first, band.col, cols);
+  unsigned char* to =
+      d_edges + offsetOf(band.first, band.col, cols) + 3 * stride;
+
+  Pixels<kN> ahead[kAhead];
+  const auto readRow = [&](int i) {
+    const Pixels<kN> p = loadPixels<kN>(orOutside(isInside(i), from));
+    from += stride;
+    return p;
+  };
+  BlurColumns<kN> blur;
+  SobelColumns<kN> sobel;
+  const auto useRow = [&](int i, int slot) {
+    Pixels<kN> blurred = blur.push(withNeighbours<2>(ahead[slot]));
+    if (!kInside) blurred = zeroUnless(isInside(i - 2), blurred);
+    const Pixels<kN> square = sobel.push(withNeighbours<1>(blurred));
+    const unsigned bytes = edgeBytes(square, limit);
+    ahead[slot] = readRow(i + kAhead);
+    return bytes;
+  };
+
+#pragma unroll
+  for (int i = 0; i < kAhead; ++i) ahead[i] = readRow(i);
+#pragma unroll
+  for (int i = 0; i < 6; ++i) useRow(i, i % kAhead);
+  const bool writes = band.writes & inCols;
+#pragma unroll 1
+  for (int i = 6; i < 6 + band.rows; i += kAhead) {
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      const unsigned bytes = useRow(i + k, (6 + k) % kAhead);
+      if (writes & isInside(i + k - 3)) storeBytes<kN>(to, bytes);
+      to += stride;
+    }
+  }
+}
+
+// The whole pipeline in one kernel: blur, Sobel and threshold, 5 bytes a pixel.
+// Nothing but edges is written, and the blurred image lives in registers.
+// A warp reads strips of 32 kN columns (128) and writes all but the outermost
+// lanes' (120): a lane gets its neighbours' pixels and blurred pixels by
+// shuffles, and the outermost lack them. It marches over bandRows rows, so the
+// work on the six rows around a band is shared by many. Odd bands are marched
+// upward: then two bands read the rows between them at the same time, and the
+// second read hits the cache. The bits do not depend on the direction.
+// Launch: 32 x 4 threads, one warp a band and four bands above one another,
+// 80 registers a thread, 6 blocks a multiprocessor; bandRows a multiple of
+// kAhead. Every lane of a warp stays to the end, for the shuffles need all.
+constexpr int kPipelineBlocks = 6;  // of a multiprocessor
+template <int kN>
+constexpr int kSideLanes = (3 + kN - 1) / kN;  // read, but not written
+template <int kN>
+constexpr int kStripCols = (kLanes - 2 * kSideLanes<kN>)*kN;
+
+template <int kN>
+__global__ void __launch_bounds__(kLanes* kStackedWarps, kPipelineBlocks)
+    pipelineOneKernel(const float* d_in, unsigned char* d_edges, int rows,
+                      int cols, int bandRows, float limit) {
+  const int left = blockIdx.x * kStripCols<kN> - kSideLanes<kN> * kN;
+  const int blockRows = kStackedWarps * bandRows;
+  const int top = blockRow() * blockRows;
+  if (top >= rows) return;
+  const int lane = threadIdx.x, number = threadIdx.y;
+  const bool up = number % 2 != 0;
+  Band band;
+  band.rows = bandRows;
+  band.step = up ? -1 : 1;
+  band.first = top + number * bandRows + (up ? bandRows + 2 : -3);
+  band.col = left + lane * kN;
+  band.writes = lane >= kSideLanes<kN> && lane < kLanes - kSideLanes<kN>;
+  const int margin = 3 + kAhead;
+  if (left >= 0 && left + kLanes * kN <= cols && top >= margin &&
+      top + blockRows + margin <= rows) {
+    pipelineBand<kN, true>(d_in, d_edges, rows, cols, band, limit);
+  } else {
+    pipelineBand<kN, false>(d_in, d_edges, rows, cols, band, limit);
+  }
+}
+
 // Keeps one thread busy for `cycles` cycles of its multiprocessor, so that
 // events around it give the clock. Not a stage: it measures the card.
 __global__ void spinCycles(long long cycles, long long* d_spent) {
@@ -538,6 +1023,111 @@ inline void thresholdReference(const float* h_magnitude, unsigned char* h_edges,
   for (size_t i = 0; i < pixels; ++i) {
     h_edges[i] = h_magnitude[i] > threshold ? 255 : 0;
   }
+}
+
+// ------------------------------------------------------ the CPU, all threads
+//
+// The pipeline as a CPU wants it: every thread takes a band of rows, walks down
+// it in tiles whose buffers stay in its L2 cache, and runs plain loops over
+// separate arrays, which the compiler turns into vector instructions. Floats,
+// and the square of the magnitude against the square of the threshold, as in
+// the register kernels. The honest denominator of a speed-up.
+
+constexpr size_t kCpuTile = 2048;  // columns; the buffers of a tile stay in L2
+
+// Three passes along rows of n outputs. Plain loops over separate arrays: the
+// compiler turns them into vector instructions.
+inline void cpuRowPass(const float* in, float* out, size_t n) {
+  for (size_t c = 0; c < n; ++c)
+    out[c] = 6.0f * in[c + 2] +
+             (4.0f * (in[c + 1] + in[c + 3]) + (in[c] + in[c + 4]));
+}
+inline void cpuColumnPass(const float* const (&in)[5], float* out, size_t n) {
+  const float *a = in[0], *b = in[1], *p = in[2], *d = in[3], *e = in[4];
+  for (size_t c = 0; c < n; ++c)
+    out[c] = (6.0f * p[c] + (4.0f * (b[c] + d[c]) + (a[c] + e[c]))) *
+             (1.0f / 256.0f);
+}
+inline void cpuGradientPass(const float* in, float* difference, float* smooth,
+                            size_t n) {
+  for (size_t c = 0; c < n; ++c) {
+    difference[c] = in[c + 2] - in[c];
+    smooth[c] = (in[c] + in[c + 1]) + (in[c + 1] + in[c + 2]);
+  }
+}
+inline void cpuEdgePass(const float* d0, const float* d1, const float* d2,
+                        const float* s0, const float* s2, unsigned char* out,
+                        size_t n, float limit) {
+  for (size_t c = 0; c < n; ++c) {
+    const float gx = (d0[c] + d1[c]) + (d1[c] + d2[c]);
+    const float gy = s2[c] - s0[c];
+    out[c] = gx * gx + gy * gy > limit ? 255 : 0;
+  }
+}
+
+inline void cpuTilePipeline(const float* h_in, unsigned char* h_out,
+                            size_t rows, size_t cols, size_t firstRow,
+                            size_t endRow, size_t firstCol, size_t endCol,
+                            float limit) {
+  float line[kCpuTile + 6], blurred[kCpuTile + 2];
+  float sums[5][kCpuTile + 2];
+  float difference[3][kCpuTile], smooth[3][kCpuTile];
+  const size_t n = endCol - firstCol;
+  const size_t left = std::min<size_t>(firstCol, 3);
+  const size_t right = std::min<size_t>(cols - endCol, 3);
+  std::fill(line, line + n + 6, 0.0f);
+  const ptrdiff_t first = static_cast<ptrdiff_t>(firstRow);
+  const ptrdiff_t end = static_cast<ptrdiff_t>(endRow);
+  const auto inside = [rows](ptrdiff_t r) {
+    return r >= 0 && r < static_cast<ptrdiff_t>(rows);
+  };
+  for (ptrdiff_t r = first - 3; r < end + 3; ++r) {
+    float* sum = sums[(r + 5) % 5];
+    if (!inside(r)) {
+      std::fill(sum, sum + n + 2, 0.0f);
+    } else {
+      const float* from =
+          h_in + static_cast<size_t>(r) * cols + firstCol - left;
+      if (left + right < 6) {
+        std::copy(from, from + left + n + right, line + 3 - left);
+        from = line;
+      }
+      cpuRowPass(from, sum, n + 2);
+    }
+    const ptrdiff_t b = r - 2;  // the row that can be blurred now
+    if (b < first - 1) continue;
+    if (!inside(b)) {
+      std::fill(blurred, blurred + n + 2, 0.0f);
+    } else {
+      cpuColumnPass({sums[(r + 1) % 5], sums[(r + 2) % 5], sums[(r + 3) % 5],
+                     sums[(r + 4) % 5], sums[(r + 5) % 5]},
+                    blurred, n + 2);
+      if (firstCol == 0) blurred[0] = 0.0f;
+      if (endCol == cols) blurred[n + 1] = 0.0f;
+    }
+    const size_t i0 = (b + 1) % 3, i1 = (b + 2) % 3, i2 = (b + 3) % 3;
+    cpuGradientPass(blurred, difference[i2], smooth[i2], n);
+    if (b < first + 1) continue;
+    cpuEdgePass(difference[i0], difference[i1], difference[i2], smooth[i0],
+                smooth[i2],
+                h_out + static_cast<size_t>(b - 1) * cols + firstCol, n, limit);
+  }
+}
+
+inline void cpuPipelineAllThreads(const float* h_in, unsigned char* h_out,
+                                  size_t rows, size_t cols, float limit) {
+  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const size_t bands = std::min(cores, rows);
+  const auto band = [=](size_t i) {
+    for (size_t c = 0; c < cols; c += kCpuTile)
+      cpuTilePipeline(h_in, h_out, rows, cols, rows * i / bands,
+                      rows * (i + 1) / bands, c, std::min(c + kCpuTile, cols),
+                      limit);
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < bands; ++i) threads.emplace_back(band, i);
+  band(0);
+  for (std::thread& t : threads) t.join();
 }
 
 // ======================================================= Netpbm and pictures
@@ -957,6 +1547,8 @@ enum class Image { kInput, kBlur, kMagnitude, kEdges };
 struct Tile {
   int rows = kTile, cols = kTile;
   int rowsPerThread = 1, colsPerThread = 1;
+  int firstLane = 0;  // the first that owns pixels
+  bool flat = false;  // the image is one long row of blocks of `cols` pixels
 };
 
 // What a stage's launch gets: device memory, sizes, the threshold.
@@ -988,7 +1580,13 @@ struct Stage {
   void (*twin)(const Job&) = nullptr;
   // Labels of the rows that it runs one after the other, if it is a chain.
   std::vector<const char*> parts = {};
+  // The tile, where it depends on the image's size.
+  Tile (*tileFor)(size_t rows, size_t cols) = nullptr;
 };
+
+inline Tile tileOf(const Stage& stage, size_t rows, size_t cols) {
+  return stage.tileFor ? stage.tileFor(rows, cols) : stage.tile;
+}
 
 // Rows that later lines of the output refer to.
 constexpr const char* kCopyRow = "copy (the baseline)";
@@ -999,13 +1597,16 @@ constexpr const char* kSobelRow = "sobel magnitude";
 constexpr const char* kThresholdRow = "threshold";
 constexpr const char* kFusedRow = "sobel + threshold, fused";
 constexpr const char* kPipelineRow = "pipeline, blur + fused";
+constexpr const char* kRegisterBlurRow = "blur, registers";
+constexpr const char* kRegisterFusedRow = "sobel + threshold, registers";
+constexpr const char* kOneKernelRow = "pipeline, one kernel";
 constexpr const char* kCpuRow = "CPU, one thread, whole pipeline";
+constexpr const char* kCpuAllRow = "CPU, all threads, whole pipeline";
 
 // Each launch once, whichever rows use it.
 inline void launchCopy(const Job& job) {
-  const dim3 grid(
-      tilesOver(job.cols),
-      static_cast<unsigned>((job.rows + kCopyRows - 1) / kCopyRows));
+  const dim3 grid(tilesOver(job.cols),
+                  static_cast<unsigned>(divideUp(job.rows, kCopyRows)));
   copyPixels<<<grid, dim3(kTile, kCopyRows)>>>(job.d_in, job.d_floats, job.rows,
                                                job.cols);
 }
@@ -1040,11 +1641,143 @@ inline void launchPipeline(const Job& job) {
   launchFused(job, job.d_scratch);
 }
 
+// The largest float whose square root, rounded, is not above the threshold:
+// square > limit exactly where sqrt(square) > threshold.
+inline float largestSquare(float threshold) {
+  if (threshold < 0.0f) return -1.0f;  // every magnitude is above it
+  float square = threshold * threshold;
+  while (std::sqrt(square) > threshold) square = std::nextafter(square, 0.0f);
+  while (square < INFINITY &&
+         std::sqrt(std::nextafter(square, INFINITY)) <= threshold) {
+    square = std::nextafter(square, INFINITY);
+  }
+  return square;
+}
+
+// A grid of blocks of 32 x 4 threads; what is too much for y goes on in z.
+const dim3 kStackedBlock(kLanes, kStackedWarps);
+inline dim3 stackedGrid(size_t across, size_t down) {
+  const size_t z = divideUp(down, 65535);
+  return dim3(static_cast<unsigned>(across),
+              static_cast<unsigned>(divideUp(down, z)),
+              static_cast<unsigned>(z));
+}
+
+// Calls `launch` with the number of columns a thread owns: 4 where every row
+// starts at 16 bytes, else 1.
+template <class Launch>
+void byWidth(size_t cols, const Launch& launch) {
+  if (cols % 4 == 0) {
+    launch(std::integral_constant<int, 4>());
+  } else {
+    launch(std::integral_constant<int, 1>());
+  }
+}
+
+// Threads in one dimension, `quads` float4 each, and one for the rest.
+inline unsigned flatGrid(const Job& job, int quads) {
+  return static_cast<unsigned>(
+      divideUp(job.pixels() / 4 + 1, kFlatThreads * quads));
+}
+inline void launchCopyWide(const Job& job) {
+  copyWide<<<flatGrid(job, 1), kFlatThreads>>>(job.d_in, job.d_floats,
+                                               job.pixels());
+}
+inline void launchThresholdWide(const Job& job, const float* d_magnitude) {
+  thresholdWide<<<flatGrid(job, kThresholdQuads), kFlatThreads>>>(
+      d_magnitude, job.d_bytes, job.pixels(), job.threshold);
+}
+
+template <int kN, int kRows>
+Tile windowTile() {
+  return {kStackedWarps * kRows, kLanes * kN, kRows, kN};
+}
+template <int kRows>
+Tile windowTileFor(size_t, size_t cols) {
+  return cols % 4 == 0 ? windowTile<4, kRows>() : windowTile<1, kRows>();
+}
+inline dim3 windowGrid(const Job& job, const Tile& tile) {
+  return stackedGrid(divideUp(job.cols, tile.cols),
+                     divideUp(job.rows, tile.rows));
+}
+inline void launchBlurRegisters(const Job& job, float* d_out) {
+  byWidth(job.cols, [&](auto width) {
+    constexpr int kN = decltype(width)::value;
+    blurRegisters<kN>
+        <<<windowGrid(job, windowTile<kN, kBlurRows>()), kStackedBlock>>>(
+            job.d_in, d_out, static_cast<int>(job.rows),
+            static_cast<int>(job.cols));
+  });
+}
+// Out is float for magnitudes, unsigned char for edges.
+template <class Out>
+void launchSobelRegisters(const Job& job, const float* d_blur, Out* d_out) {
+  byWidth(job.cols, [&](auto width) {
+    constexpr int kN = decltype(width)::value;
+    sobelRegisters<kN, Out>
+        <<<windowGrid(job, windowTile<kN, kSobelRows>()), kStackedBlock>>>(
+            d_blur, d_out, static_cast<int>(job.rows),
+            static_cast<int>(job.cols), largestSquare(job.threshold));
+  });
+}
+inline void launchTwoRegisterKernels(const Job& job) {
+  launchBlurRegisters(job, job.d_scratch);
+  launchSobelRegisters(job, job.d_scratch, job.d_bytes);
+}
+
+// The same edges from separate kernels. The magnitude has the float output for
+// its scratch, since the stage that this is a twin of writes bytes.
+inline void launchStagedRegisters(const Job& job, const float* d_blur) {
+  launchSobelRegisters(job, d_blur, job.d_floats);
+  launchThresholdWide(job, job.d_floats);
+}
+inline void launchAllStagedRegisters(const Job& job) {
+  launchBlurRegisters(job, job.d_scratch);
+  launchStagedRegisters(job, job.d_scratch);
+}
+
+// Rows that a warp marches over. Long bands waste less on the six rows around
+// them; the card wants a warp for each of its slots. So: what fills the card
+// once, but no fewer than 8, and no more than 48, from where on length gains
+// nothing and a few long warps would keep the card waiting at the end.
+inline int bandRowsFor(size_t rows, size_t strips) {
+  static const int multiprocessors = [] {
+    int device = 0, count = 1;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
+    return count;
+  }();
+  const size_t blocks = static_cast<size_t>(multiprocessors) * kPipelineBlocks;
+  const size_t bands = std::max<size_t>(1, blocks / strips) * kStackedWarps;
+  return static_cast<int>(std::clamp<size_t>(
+      divideUp(divideUp(rows, bands), kAhead) * kAhead, 8, 48));
+}
+template <int kN>
+Tile stripTile(size_t rows, size_t cols) {
+  const int band = bandRowsFor(rows, divideUp(cols, kStripCols<kN>));
+  return {kStackedWarps * band, kStripCols<kN>, band, kN, kSideLanes<kN>};
+}
+inline Tile stripTileFor(size_t rows, size_t cols) {
+  return cols % 4 == 0 ? stripTile<4>(rows, cols) : stripTile<1>(rows, cols);
+}
+inline void launchOneKernel(const Job& job) {
+  byWidth(job.cols, [&](auto width) {
+    constexpr int kN = decltype(width)::value;
+    const Tile tile = stripTile<kN>(job.rows, job.cols);
+    pipelineOneKernel<kN><<<windowGrid(job, tile), kStackedBlock>>>(
+        job.d_in, job.d_bytes, static_cast<int>(job.rows),
+        static_cast<int>(job.cols), tile.rowsPerThread,
+        largestSquare(job.threshold));
+  });
+}
+
 // The table. To add a kernel, write it above, and name it here.
 // clang-format off
 inline std::vector<Stage> lessonStages() {
   const Tile tile, copyTile = {kCopyRows, kTile};
-  const Taps taps = Taps::kConstantMemory;
+  const Tile flatTile = {1, 4 * kFlatThreads, 1, 4, 0, true};
+  const Tile flatTwice = {1, kThresholdQuads * flatTile.cols, 1, 4, 0, true};
+  const Taps taps = Taps::kConstantMemory, fixed = Taps::kFixed;
   return {
       // label, bytes a pixel, what it reads and writes, taps, tile, launch
       {kCopyRow, 8, Image::kInput, Image::kInput, taps, copyTile, launchCopy},
@@ -1067,6 +1800,29 @@ inline std::vector<Stage> lessonStages() {
        launchSobelThenThreshold},
       {kPipelineRow, 13, Image::kInput, Image::kEdges, taps, tile,
        launchPipeline, nullptr, {kPitch36Row, kFusedRow}},
+
+      // The same work at copy speed. Their taps are fixed in the code.
+      {"copy, 16 bytes a thread", 8, Image::kInput, Image::kInput, taps,
+       flatTile, launchCopyWide},
+      {kRegisterBlurRow, 8, Image::kInput, Image::kBlur, fixed, tile,
+       [](const Job& job) { launchBlurRegisters(job, job.d_floats); },
+       nullptr, {}, windowTileFor<kBlurRows>},
+      {"sobel magnitude, registers", 8, Image::kBlur, Image::kMagnitude, fixed,
+       tile,
+       [](const Job& job) { launchSobelRegisters(job, job.d_in, job.d_floats); },
+       nullptr, {}, windowTileFor<kSobelRows>},
+      {"threshold, 4 pixels a thread", 5, Image::kMagnitude, Image::kEdges,
+       taps, flatTwice,
+       [](const Job& job) { launchThresholdWide(job, job.d_in); }},
+      {kRegisterFusedRow, 5, Image::kBlur, Image::kEdges, fixed, tile,
+       [](const Job& job) { launchSobelRegisters(job, job.d_in, job.d_bytes); },
+       [](const Job& job) { launchStagedRegisters(job, job.d_in); },
+       {}, windowTileFor<kSobelRows>},
+      {"pipeline, two register kernels", 13, Image::kInput, Image::kEdges,
+       fixed, tile, launchTwoRegisterKernels, launchAllStagedRegisters,
+       {kRegisterBlurRow, kRegisterFusedRow}, windowTileFor<kSobelRows>},
+      {kOneKernelRow, 5, Image::kInput, Image::kEdges, fixed, tile,
+       launchOneKernel, launchAllStagedRegisters, {}, stripTileFor},
   };
 }
 // clang-format on
@@ -1214,6 +1970,7 @@ struct Place {
 // The smallest region that holds every wrong pixel often names the fault. Each
 // region is a test on (row, col) and the words that go with it.
 inline std::string guessFromRegion(const Place& at, const Comparison& found) {
+  if (at.tile.flat) return "";
   const size_t reach = std::max<size_t>(at.reach, 1);
   const size_t lastTileRow = (at.rows - 1) / at.tile.rows * at.tile.rows;
   const size_t lastTileCol = (at.cols - 1) / at.tile.cols * at.tile.cols;
@@ -1450,6 +2207,20 @@ inline std::string guessFromSuspects(const Stage& stage, const Place& at,
   return "";
 }
 
+// The block and the thread that own a pixel.
+struct Owner {
+  size_t blockX, blockY, threadX, threadY;
+};
+inline Owner ownerOf(const Tile& tile, size_t index, size_t cols) {
+  if (tile.flat) {
+    return {index / tile.cols, 0, index / tile.colsPerThread % kFlatThreads, 0};
+  }
+  const size_t row = index / cols, col = index % cols;
+  return {col / tile.cols, row / tile.rows,
+          col % tile.cols / tile.colsPerThread + tile.firstLane,
+          row % tile.rows / tile.rowsPerThread};
+}
+
 // Prints a failed comparison: counts, the first five wrong pixels with the
 // block and thread that own them, the largest error, and the guess.
 inline void reportFailure(const Place& at, const Comparison& found,
@@ -1490,13 +2261,12 @@ inline void reportFailure(const Place& at, const Comparison& found,
             found.onlyAgain);
   }
   for (const Mismatch& m : found.first) {
-    const size_t y = row(m.index), x = col(m.index);
+    const Owner owner = ownerOf(at.tile, m.index, at.cols);
     fprintf(stderr,
             "  row %zu, col %zu, block (%zu, %zu), thread (%zu, %zu): got "
             "%.9g, want %.9g, allowed difference %.3g\n",
-            y, x, x / at.tile.cols, y / at.tile.rows,
-            x % at.tile.cols / at.tile.colsPerThread,
-            y % at.tile.rows / at.tile.rowsPerThread, m.got, m.want, m.allowed);
+            row(m.index), col(m.index), owner.blockX, owner.blockY,
+            owner.threadX, owner.threadY, m.got, m.want, m.allowed);
   }
   if (found.worst > 0.0) {
     fprintf(stderr, "  largest error %.9g at row %zu, col %zu\n", found.worst,
@@ -1514,6 +2284,7 @@ inline std::string guessFromUnwritten(const Place& at,
     return "nothing was written: was the kernel launched, and does every "
            "thread store its pixel?";
   }
+  if (at.tile.flat) return "some threads never store, or the grid is too small";
   const size_t fullRows = at.rows / at.tile.rows * at.tile.rows;
   const size_t fullCols = at.cols / at.tile.cols * at.tile.cols;
   if (found.unwritten == found.pixels - fullRows * fullCols) {
@@ -2230,6 +3001,28 @@ inline Exit writePictures(const Workspace& work, const Options& options,
   return kFailed;
 }
 
+// Holds the edges from all CPU threads, in h_bytes, against the reference.
+inline Exit compareCpu(const Workspace& work, const char* caseName,
+                       float threshold) {
+  const Comparison found = compareBytes(
+      work.h_bytes.data(), work.h_bytes.data(), work.h_edges.data(),
+      work.size.pixels(), work.h_magnitude.data(), threshold);
+  if (found.passed()) return kPass;
+  const Place at = {kCpuAllRow,     caseName, work.size.rows,
+                    work.size.cols, Tile(),   kRadius + kSobelRadius};
+  reportFailure(at, found, guessFromRegion(at, found));
+  return kFailed;
+}
+
+// Runs the pipeline on all CPU threads, over a poison that is no edge.
+inline Exit checkCpu(Workspace& work, const char* caseName, float threshold) {
+  work.h_bytes.assign(work.size.pixels(), 0x55);
+  cpuPipelineAllThreads(work.h_input.data(), work.h_bytes.data(),
+                        work.size.rows, work.size.cols,
+                        largestSquare(threshold));
+  return compareCpu(work, caseName, threshold);
+}
+
 // Checks every stage in one case and prints the case's line. `failed` holds
 // one flag a stage: one that failed before is not launched again.
 inline Exit runCase(const Case& theCase, const Program& program,
@@ -2239,7 +3032,7 @@ inline Exit runCase(const Case& theCase, const Program& program,
   size_t pixels = 0, forgiven = 0, fixed = 0, bad = 0;
   double worst = 0.0;
   uint64_t hash = kFnvStart;
-  Exit pictures = kPass;
+  Exit pictures = kPass, cpu = kPass;
   std::vector<float> h_blur;
   std::vector<unsigned char> h_edges;
   Random random(options.seed);
@@ -2251,6 +3044,9 @@ inline Exit runCase(const Case& theCase, const Program& program,
     TRY(prepare(work, theCase.filters, options.threshold));
     hash = fnv1a(hash, work.h_edges.data(), size.pixels());
     pixels += size.pixels();
+    if (&theCase.filters == &kLessonFilters && cpu == kPass) {
+      cpu = checkCpu(work, theCase.name, options.threshold);
+    }
     for (size_t i = 0; i < program.stages.size(); ++i) {
       const Stage& stage = program.stages[i];
       if (&theCase.filters == &kSkewFilters && stage.taps == Taps::kFixed) {
@@ -2259,8 +3055,12 @@ inline Exit runCase(const Case& theCase, const Program& program,
       }
       if ((*failed)[i]) continue;
       progress(std::string("case ") + theCase.name + ": " + stage.label);
-      const Place at = {stage.label, theCase.name, size.rows,
-                        size.cols,   stage.tile,   reachOf(stage)};
+      const Place at = {stage.label,
+                        theCase.name,
+                        size.rows,
+                        size.cols,
+                        tileOf(stage, size.rows, size.cols),
+                        reachOf(stage)};
       Comparison found;
       Exit exit = checkStage(stage, at, theCase.again, theCase.filters,
                              options.threshold, work, &found);
@@ -2300,7 +3100,7 @@ inline Exit runCase(const Case& theCase, const Program& program,
     snprintf(sizes, sizeof sizes, "%zu sizes", theCase.sizes.size());
   }
   const size_t stages = program.stages.size() - fixed;
-  *passed = bad == 0 && pictures == kPass;
+  *passed = bad == 0 && pictures == kPass && cpu == kPass;
   printf(
       "case %s: %s, %zu pixels, %zu of %zu stages pass, %zu left out, %zu "
       "forgiven, worst error %.1e, reference %016llx: %s\n",
@@ -2331,9 +3131,12 @@ inline Exit timeStages(const Program& program, const Options& options,
       } else {
         TRY(work.d_floats.download(work.h_floats.data()));
       }
-      const Place at = {stage.label,    "perf, after the timed loop",
-                        work.size.rows, work.size.cols,
-                        stage.tile,     reachOf(stage)};
+      const Place at = {stage.label,
+                        "perf, after the timed loop",
+                        work.size.rows,
+                        work.size.cols,
+                        tileOf(stage, work.size.rows, work.size.cols),
+                        reachOf(stage)};
       Comparison found;
       return compareOutput(stage, at, kLessonFilters, options.threshold, false,
                            work, &found);
@@ -2342,9 +3145,22 @@ inline Exit timeStages(const Program& program, const Options& options,
                    [&stage, job] { stage.launch(job); }, poison, recheck});
   }
   TRY(timeInRounds(all, rows));
-  progress("timing the CPU reference");
+  progress("timing the CPU");
   Event start, stop;
   double ms = 0.0;
+  std::vector<double> samples;
+  work.h_bytes.assign(pixels, 0x55);
+  for (int round = 0; round < kRounds; ++round) {
+    TRY(start.record());
+    cpuPipelineAllThreads(work.h_input.data(), work.h_bytes.data(),
+                          work.size.rows, work.size.cols,
+                          largestSquare(options.threshold));
+    TRY(stop.record());
+    TRY(stop.since(start, &ms));
+    samples.push_back(ms);
+  }
+  TRY(compareCpu(work, "perf, after the timed loop", options.threshold));
+  rows->push_back(rowFrom({kCpuAllRow, 0, {}, {}, {}}, samples));
   TRY(start.record());
   computeReferences(work, kLessonFilters, options.threshold);
   TRY(stop.record());
@@ -2361,7 +3177,12 @@ inline void printRatios(const std::vector<Row>& rows) {
   const Row* padded = findRow(rows, kPitch37Row);
   const Row* pipeline = findRow(rows, kPipelineRow);
   const Row* cpu = findRow(rows, kCpuRow);
-  if (!copy || !plain || !padded || !pipeline || !cpu) return;
+  const Row* oneKernel = findRow(rows, kOneKernelRow);
+  const Row* allThreads = findRow(rows, kCpuAllRow);
+  if (!copy || !plain || !padded || !pipeline || !cpu || !oneKernel ||
+      !allThreads) {
+    return;
+  }
   printf(
       "CPU / GPU: %.4f / %.4f ms = %.1f (one thread, plain loops in double: "
       "a weak denominator)\n",
@@ -2370,6 +3191,13 @@ inline void printRatios(const std::vector<Row>& rows) {
          100.0 * pipeline->gigabytesPerSecond() / copy->gigabytesPerSecond());
   printf("padding: pitch 37 changed the tiled blur's time by %+.2f%%\n",
          100.0 * (padded->ms / plain->ms - 1.0));
+  printf("one kernel: %.4f / %.4f ms = %.1f times the lesson's pipeline\n",
+         pipeline->ms, oneKernel->ms, pipeline->ms / oneKernel->ms);
+  printf(
+      "good CPU / good GPU: %.4f / %.4f ms = %.1f (%u threads against one "
+      "kernel: the honest ratio)\n",
+      allThreads->ms, oneKernel->ms, allThreads->ms / oneKernel->ms,
+      std::max(1u, std::thread::hardware_concurrency()));
 }
 
 // Holds the table against what a card can do. Prints a line a gate.
@@ -2548,8 +3376,12 @@ inline Exit runPicture(const Program& program, const Options& options) {
   const auto checking = std::chrono::steady_clock::now();
   progress("checking against the CPU reference");
   computeReferences(work, kLessonFilters, options.threshold);
-  const Place at = {stage->label, options.image, size.rows,
-                    size.cols,    stage->tile,   reachOf(*stage)};
+  const Place at = {stage->label,
+                    options.image,
+                    size.rows,
+                    size.cols,
+                    tileOf(*stage, size.rows, size.cols),
+                    reachOf(*stage)};
   Comparison found;
   TRY(compareOutput(*stage, at, kLessonFilters, options.threshold, true, work,
                     &found));
