@@ -43,6 +43,7 @@ def pieces(line):
 
 
 def readme_commands(paths):
+    """Those of the shell blocks, and what stands in the text as `code`."""
     found = set()
     for path in paths:
         with open(path, encoding="utf-8") as file:
@@ -50,6 +51,7 @@ def readme_commands(paths):
         for block in re.findall(r"^ *```sh\n(.*?)^ *```", text, re.M | re.S):
             for line in block.replace("\\\n", " ").splitlines():
                 found.update(pieces(line))
+        found.update(re.findall(r"`([^`\n]+)`", text))
     return found
 
 
