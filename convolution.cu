@@ -41,6 +41,7 @@
 #include <ctime>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <new>
 #include <random>
 #include <string>
@@ -2480,20 +2481,36 @@ struct Size {
   size_t pixels() const { return rows * cols; }
 };
 
+// A vector that does not fill what it grows by: who reads a picture into 64 MiB
+// of it need not write them twice.
+template <class T>
+struct UnfilledAllocator : std::allocator<T> {
+  template <class U>
+  struct rebind {
+    using other = UnfilledAllocator<U>;
+  };
+  template <class U>
+  void construct(U* place) {
+    ::new (static_cast<void*>(place)) U;
+  }
+};
+using Unfilled = std::vector<float, UnfilledAllocator<float>>;
+
 // One image on host and device, its references, and room for what the stages
 // write. Every buffer is as large as the image and no larger.
 struct Workspace {
   Size size = {0, 0};
-  std::vector<float> h_input, h_blur, h_magnitude, h_floats, h_floatsAgain;
+  Unfilled h_input;
+  std::vector<float> h_blur, h_magnitude, h_floats, h_floatsAgain;
   std::vector<unsigned char> h_edges, h_bytes, h_bytesAgain;
   DeviceBuffer<float> d_input, d_blur, d_magnitude, d_floats, d_scratch;
   DeviceBuffer<unsigned char> d_bytes;
 
   // The reference of an image that is not the edges.
-  const std::vector<float>& reference(Image image) const {
-    return image == Image::kInput  ? h_input
-           : image == Image::kBlur ? h_blur
-                                   : h_magnitude;
+  const float* reference(Image image) const {
+    return image == Image::kInput  ? h_input.data()
+           : image == Image::kBlur ? h_blur.data()
+                                   : h_magnitude.data();
   }
   const DeviceBuffer<float>& device(Image image) const {
     return image == Image::kInput  ? d_input
@@ -2576,9 +2593,9 @@ inline std::string guessCause(const Stage& stage, const Place& at,
   if (found.wrong == 0) return "";
   std::string guess;
   if (found.notFinite == 0 && stage.writes != Image::kEdges) {
-    const float* h_want = work.reference(stage.writes).data();
+    const float* h_want = work.reference(stage.writes);
     guess = guessFromSuspects(stage, at, filters, work.h_floats,
-                              work.reference(stage.reads).data(), h_want);
+                              work.reference(stage.reads), h_want);
     if (guess.empty()) guess = guessFromRatio(work.h_floats, h_want);
     if (!guess.empty()) return guess;
   }
@@ -2609,9 +2626,9 @@ inline Exit compareOutput(const Stage& stage, const Place& at,
     const double absolute = stage.writes == Image::kInput  ? 0.0
                             : stage.writes == Image::kBlur ? kBlurAbs
                                                            : kSobelAbs;
-    *found = compareFloats(
-        work.h_floats.data(), work.reference(stage.writes).data(), pixels,
-        absolute, twice ? work.h_floatsAgain.data() : nullptr);
+    *found = compareFloats(work.h_floats.data(), work.reference(stage.writes),
+                           pixels, absolute,
+                           twice ? work.h_floatsAgain.data() : nullptr);
   }
   if (found->passed()) return kPass;
   reportFailure(at, *found, guessCause(stage, at, filters, work, *found));
@@ -3305,111 +3322,129 @@ inline double hostMs(std::chrono::steady_clock::time_point start) {
       .count();
 }
 
-// The edges of the user's own picture, checked and written.
-inline Exit runPicture(const Program& program, const Options& options) {
-  const auto started = std::chrono::steady_clock::now();
-  Netpbm file;
-  std::string note;
-  std::string error = readNetpbm(options.image, file, note);
-  if (!error.empty()) {
-    fprintf(stderr, "%s: %s\n", options.image.c_str(), error.c_str());
-    return kUsage;
-  }
-  if (!note.empty()) printf("%s: %s\n", options.image.c_str(), note.c_str());
-  Card card;
-  TRY(preflight(&card));
-  printHeader(program, options, card);
-  // The last stage of the table that goes from picture to edges.
-  const auto stage = std::find_if(
-      program.stages.rbegin(), program.stages.rend(), [](const Stage& s) {
-        return s.reads == Image::kInput && s.writes == Image::kEdges;
-      });
-  const Size size = {file.rows, file.cols};
-  const size_t pixels = size.pixels();
-  if (size.rows > INT_MAX || size.cols > INT_MAX ||
-      tilesOver(size.rows) > 65535) {
-    fprintf(stderr,
-            "%s: %zu rows are too many: a grid has at most 65535 blocks in y, "
-            "%d rows\n",
-            options.image.c_str(), size.rows, 65535 * kTile);
-    return kUsage;
-  }
-  Workspace work;
-  work.size = size;
-  work.h_input.resize(pixels);
-  greyFromNetpbm(file, work.h_input.data());
-  std::vector<unsigned char>().swap(file.raster);
-  const double reading = hostMs(started);
-  const size_t needed = pixels * (2 * sizeof(float) + 1);
-  size_t free = 0, total = 0;
-  CUDA_TRY(cudaMemGetInfo(&free, &total));
-  if (needed > free) {
-    fprintf(stderr,
-            "%s: needs %.1f MiB of device memory, free are %.1f of %.1f MiB\n",
-            options.image.c_str(), needed / 1048576.0, free / 1048576.0,
-            total / 1048576.0);
-    return kUsage;
-  }
-  work.h_bytes.resize(pixels);
+// How long the parts of a picture's way take, milliseconds. The device's are
+// negative where it has no clock.
+struct PictureTimes {
+  double read, convert, check, write;
+  double copyIn = -1.0, kernel = -1.0, copyOut = -1.0;
+};
+
+// Copies h_input to the device, runs the stage on it, and copies the edges
+// back, twice, over both poisons. The second time is timed: the first warms up.
+// The copies are from and to pageable memory, since locking the pages of one
+// picture takes longer than it saves.
+inline Exit edgesOnDevice(const Stage& stage, const Card& card, float threshold,
+                          Workspace& work, PictureTimes* times) {
+  const size_t pixels = work.size.pixels();
   TRY(work.d_input.allocate(pixels));
-  TRY(work.d_scratch.allocate(pixels));
   TRY(work.d_bytes.allocate(pixels));
-  TRY(work.d_scratch.fill(0xFF));
-  const Job job = {work.d_input.get(),   nullptr,   work.d_bytes.get(),
-                   work.d_scratch.get(), size.rows, size.cols,
-                   options.threshold};
-  // Twice, over both poisons: the first run warms up, the second is timed.
+  const Job job = {
+      work.d_input.get(), nullptr,        work.d_bytes.get(), nullptr,
+      work.size.rows,     work.size.cols, threshold};
   Event begin, in, done, out;
   for (const int poison : {0x00, 0xFF}) {
-    work.h_bytesAgain = work.h_bytes;
+    std::vector<unsigned char>& h_edges =
+        poison == 0x00 ? work.h_bytesAgain : work.h_bytes;
+    h_edges.resize(pixels);
     TRY(work.d_bytes.fill(poison));
     TRY(begin.record());
     TRY(work.d_input.upload(work.h_input.data()));
     TRY(in.record());
-    stage->launch(job);
+    stage.launch(job);
     CUDA_TRY(cudaGetLastError());
     TRY(done.record());
-    TRY(work.d_bytes.download(work.h_bytes.data()));
+    TRY(work.d_bytes.download(h_edges.data()));
     TRY(out.record());
   }
   CUDA_TRY(cudaDeviceSynchronize());
-  const auto checking = std::chrono::steady_clock::now();
+  if (!card.timing) return kPass;
+  TRY(in.since(begin, &times->copyIn));
+  TRY(done.since(in, &times->kernel));
+  return out.since(done, &times->copyOut);
+}
+
+// The edges of the user's own picture, by the fastest pipeline, checked and
+// written.
+inline Exit runPicture(const Program& program, const Options& options) {
+  const char* image = options.image.c_str();
+  const auto refuse = [](const std::string& path, const std::string& error) {
+    fflush(stdout);
+    fprintf(stderr, "%s: %s\n", path.c_str(), error.c_str());
+    return kUsage;
+  };
+  PictureTimes times = {};
+  Netpbm file;
+  std::string note;
+  auto start = std::chrono::steady_clock::now();
+  std::string error = readNetpbm(options.image, file, note);
+  if (!error.empty()) return refuse(options.image, error);
+  times.read = hostMs(start);
+  if (file.rows > INT_MAX || file.cols > INT_MAX) {
+    return refuse(options.image, "more than 2147483647 rows or columns");
+  }
+  Workspace work;
+  work.size = {file.rows, file.cols};
+  const size_t pixels = work.size.pixels();
+  start = std::chrono::steady_clock::now();
+  work.h_input.resize(pixels);
+  greyFromNetpbm(file, work.h_input.data());
+  std::vector<unsigned char>().swap(file.raster);
+  times.convert = hostMs(start);
+
+  Card card;
+  TRY(preflight(&card));
+  printHeader(program, options, card);
+  if (!note.empty()) printf("%s: %s\n", image, note.c_str());
+  const size_t needed = pixels * (sizeof(float) + 1);
+  size_t free = 0, total = 0;
+  CUDA_TRY(cudaMemGetInfo(&free, &total));
+  if (needed > free) {
+    char text[120];
+    snprintf(text, sizeof text,
+             "needs %.1f MiB of device memory, free are %.1f of %.1f MiB",
+             needed / 1048576.0, free / 1048576.0, total / 1048576.0);
+    return refuse(options.image, text);
+  }
+  const auto stage = std::find_if(
+      program.stages.begin(), program.stages.end(),
+      [](const Stage& s) { return std::string(s.label) == kOneKernelRow; });
+  TRY(edgesOnDevice(*stage, card, options.threshold, work, &times));
+
   progress("checking against the CPU reference");
+  start = std::chrono::steady_clock::now();
   computeReferences(work, kLessonFilters, options.threshold);
   const Place at = {stage->label,
                     options.image,
-                    size.rows,
-                    size.cols,
-                    tileOf(*stage, size.rows, size.cols),
+                    file.rows,
+                    file.cols,
+                    tileOf(*stage, file.rows, file.cols),
                     reachOf(*stage)};
   Comparison found;
-  TRY(compareOutput(*stage, at, kLessonFilters, options.threshold, true, work,
-                    &found));
+  const Exit exit = compareOutput(*stage, at, kLessonFilters, options.threshold,
+                                  true, work, &found);
+  times.check = hostMs(start);
   progress("");
-  const double check = hostMs(checking);
-  const auto writing = std::chrono::steady_clock::now();
-  error =
-      writeNetpbm(options.output, work.h_bytes.data(), size.rows, size.cols, 1);
-  if (!error.empty()) {
-    fprintf(stderr, "%s: %s\n", options.output.c_str(), error.c_str());
-    return kUsage;
+  if (exit != kPass) {
+    printf("result: fail\n");
+    return exit;
   }
-  const double write = hostMs(writing);
+  start = std::chrono::steady_clock::now();
+  error =
+      writeNetpbm(options.output, work.h_bytes.data(), file.rows, file.cols, 1);
+  if (!error.empty()) return refuse(options.output, error);
+  times.write = hostMs(start);
+
   const size_t white = static_cast<size_t>(
       std::count(work.h_bytes.begin(), work.h_bytes.end(), 255));
   printf("%s: %zu rows x %zu cols, equal to the CPU reference (%zu forgiven)\n",
-         options.image.c_str(), size.rows, size.cols, found.forgiven);
+         image, file.rows, file.cols, found.forgiven);
   printf("%s: %.2f%% of the edges are white\n", options.output.c_str(),
          100.0 * white / pixels);
-  printf("host: read and convert %.1f ms, check %.1f ms, write %.1f ms\n",
-         reading, check, write);
+  printf("host: read %.1f ms, convert %.1f, check %.1f, write %.1f\n",
+         times.read, times.convert, times.check, times.write);
   if (card.timing) {
-    double copyIn = 0.0, kernels = 0.0, copyOut = 0.0;
-    TRY(in.since(begin, &copyIn));
-    TRY(done.since(in, &kernels));
-    TRY(out.since(done, &copyOut));
-    printf("device: copy in %.3f ms, kernels %.3f ms, copy out %.3f ms\n",
-           copyIn, kernels, copyOut);
+    printf("device: copy in %.3f ms, kernel %.3f, copy out %.3f\n",
+           times.copyIn, times.kernel, times.copyOut);
   }
   printf("result: pass\n");
   return kPass;
