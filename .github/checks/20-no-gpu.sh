@@ -12,7 +12,7 @@ builds() {
   name=$1 compiler=$2 output=$3 file=$4
   shift 4
   expect -t 120 "$name" 0 '!warning' env CXX="$compiler" sh "$stand_in" \
-    -std=c++17 -arch=sm_75 -Xcompiler -Wall,-Wextra -Werror all-warnings "$@" \
+    -std=c++17 -arch=sm_75 --extended-lambda -Xcompiler -Wall,-Wextra -Werror all-warnings "$@" \
     -o "$output" "$file"
 }
 
@@ -28,7 +28,7 @@ supported() {
   builds "$what: builds without a warning" "$1" "$JOB/plain" "$2" -O2 || return 0
   words='all as expected'
   [ "$2" != features.cu ] ||
-    words="$words && device: CPU emulation, no GPU timings, sm_75, L2 0, bus 0 bits && nvcc 0.0, __CUDA_ARCH_LIST__ 750 && features.cu:576 and kernels.cuh:18"
+    words="$words && device: CPU emulation, no GPU timings, sm_75, L2 0, bus 0 bits && nvcc 0.0, __CUDA_ARCH_LIST__ 750 && features.cu:579 and kernels.cuh:18"
   for order in forward reverse shuffle:1 shuffle:2; do
     expect "$what: $order order" 0 "$words" \
       env "NOGPU_ORDER=$order" "$JOB/plain" check
@@ -181,6 +181,10 @@ __global__ void k(float* p) {
   *p = s[0];
 }
 END
+  compiles "too much constant memory is refused" fail 'code.cu:1: && constant memory has 65536 bytes && !code.cu:2' <<'END'
+__constant__ unsigned char cPicture[3264 * 2448 * 4];
+__constant__ float cFits[16384] = {1.0f}, cAlso; extern __constant__ float cElsewhere[];
+END
   compiles "a launch that lacks an argument is refused" fail 'code.cu:3:' <<'END'
 __global__ void k(int, int) {}
 int main() {
@@ -312,7 +316,7 @@ toolkit() {
   fi
   for file in features.cu model.cu mistakes.cu; do
     expect -t 120 "$file is CUDA to the Toolkit's nvcc" 0 '!warning' \
-      nvcc -std=c++17 -arch="$1" -Xcompiler -Wall,-Wextra -Werror all-warnings \
+      nvcc -std=c++17 -arch="$1" --extended-lambda -Xcompiler -Wall,-Wextra -Werror all-warnings \
       -c -o "$JOB/object.o" "$file"
   done
 }

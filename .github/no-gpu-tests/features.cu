@@ -155,6 +155,9 @@ void launches() {
   EXPECT(out.host()[0] == 1);
   apply<<<1, 4>>>(out.d, Power<true>{3});
   EXPECT(out.host()[3] == 27);
+  const int plus = 2;
+  apply<<<1, 4>>>(out.d, [=] __device__(int i) { return i + plus; });
+  EXPECT(out.host()[3] == 5);
   const auto launch = [&](int by) { apply<<<1, 4>>>(out.d, Power<false>{by}); };
   launch(5);
   EXPECT(out.host()[3] == 15);

@@ -148,9 +148,11 @@ struct Bound {  // a kernel and its arguments, copied at the launch
 };
 template <class F, class... A>
 void submit(Launch l, F kernel, A... arguments) {
-  if (self && self->inKernel())
-    self->giveUp(text(self->where(true), ": launches kernel ", l.name, " at ",
-                      l.site, ", which is not supported without a GPU"));
+  if (self && self->inKernel()) {
+    self->fail(text(self->where(true), ": launches kernel ", l.name, " at ",
+                    l.site, ", which is not supported without a GPU"));
+    self->giveUp();
+  }
   api([&](Device& d) {
     std::vector<Pointer> pointers;
     unsigned place = 0;
@@ -196,7 +198,6 @@ Kernel(const char*, F) -> Kernel<F>;
 
 // and of __shared__ T name[N]: a reference to the block's copy. The lambda that
 // each declaration passes has a type, and so a number, of its own.
-inline std::atomic<unsigned> sharedNames{0};
 template <class Tag>
 inline const unsigned sharedNumber = sharedNames++;
 template <class T, class Tag>
@@ -204,15 +205,15 @@ T& shared(const char* name, Tag, NOGPU_SITE) {
   static_assert(sizeof(T) <= kShared, "a block has 48 KiB of shared memory");
   const unsigned n = sharedNumber<Tag>;
   Worker& w = *self;
-  if (n >= kMaxSharedNames) w.giveUp("more than 512 __shared__ variables");
   if (!w.shared[n]) {
     w.staticShared += sizeof(T);
-    const size_t dynamic = w.launch->shared;
-    if (w.staticShared > kShared ||
-        w.staticShared + dynamic > std::max(kShared, w.launch->sharedLimit))
-      w.giveUp(text(w.where(), ": ", w.staticShared, " bytes of static and ",
-                    dynamic, " of dynamic shared memory with ", name, " at ",
-                    site, ", over ", w.launch->sharedLimit));
+    const size_t dynamic = w.launch->shared, limit = w.launch->sharedLimit;
+    if (w.staticShared > kShared || w.staticShared + dynamic > limit) {
+      w.fail(text(w.where(), ": ", w.staticShared, " bytes of static and ",
+                  dynamic, " of dynamic shared memory with ", name, " at ",
+                  site, ", over ", limit));
+      w.giveUp();
+    }
     w.shared[n] = w.take(sizeof(T));
   }
   return *(T*)w.shared[n];
@@ -612,6 +613,11 @@ inline void __syncwarp(unsigned mask = ~0u, NOGPU_SITE) {
 inline unsigned __activemask() {  // those of its warp that have not returned
   const unsigned warp = nogpu::self->linear(threadIdx) / 32;
   return nogpu::self->exists(warp) & ~nogpu::self->returned[warp];
+}
+inline void __trap(NOGPU_SITE) {
+  nogpu::self->fail(
+      nogpu::text(nogpu::self->where(true), ": __trap at ", site));
+  nogpu::self->giveUp();
 }
 inline void __nanosleep(unsigned) {
   nogpu::self->yield();

@@ -94,7 +94,7 @@ constexpr size_t kOptInShared =         // and has when it asks for more
             : NOGPU_SM >= 86 ? 99
             : NOGPU_SM >= 80 ? 163
                              : 96);
-constexpr size_t kMaxSharedNames = 512;  // __shared__ variables of a program
+inline std::atomic<unsigned> sharedNames{0};  // __shared__ variables there are
 
 struct Site {  // a place in the student's source
   const char* file;
@@ -197,8 +197,8 @@ struct Worker {  // runs blocks, one at a time; one OS thread uses it
   unsigned waiting[kMaxThreads / 32] = {};  // the same, one bit a lane
   unsigned returned[kMaxThreads / 32] = {};
   char* arena = nullptr;  // the block's shared memory
-  size_t arenaUsed = 0, staticShared = 0;
-  char* shared[kMaxSharedNames] = {};
+  size_t arenaSize = 0, arenaUsed = 0, staticShared = 0;
+  std::vector<char*> shared;  // where each variable lies, once it is used
   char signalStack[32 * 1024];
 
   bool inKernel() const { return launch && current != &main; }
@@ -214,10 +214,7 @@ struct Worker {  // runs blocks, one at a time; one OS thread uses it
     if (failure.compare_exchange_strong(none, code)) print(line);
     return false;
   }
-  void giveUp(const std::string& line, int code = cudaErrorLaunchFailure) {
-    fail(line, code);
-    switchTo(&main);  // and is never resumed
-  }
+  void giveUp() { switchTo(&main); }  // after fail: its fibre is never resumed
 
   static void fibreMain() {
     Worker& w = *self;
@@ -260,7 +257,8 @@ struct Worker {  // runs blocks, one at a time; one OS thread uses it
     NOGPU_ASAN(
         __sanitizer_start_switch_fiber(&from->fake, to->stack, to->size));
     nogpu_switch(&from->sp, to->sp);
-    NOGPU_ASAN(__sanitizer_finish_switch_fiber(from->fake, nullptr, nullptr));
+    NOGPU_ASAN(__sanitizer_finish_switch_fiber(from->fake, &previous->stack,
+                                               &previous->size));
     threadIdx = from->thread;
   }
   // Who goes on: a fibre that was let go; else one that starts the next thread;
@@ -285,7 +283,8 @@ struct Worker {  // runs blocks, one at a time; one OS thread uses it
                          t / l.block.x / l.block.y});
     if (order().reverse) std::reverse(threads.begin(), threads.end());
     if (arena) return;
-    arena = (char*)aligned_alloc(1024, kOptInShared + 256 * kMaxSharedNames);
+    arenaSize = kOptInShared + 1024 * (sharedNames + 1);  // and redzones
+    arena = (char*)aligned_alloc(1024, arenaSize);
     stack_t signals = {};  // for onSignal, should a stack overflow
     signals.ss_sp = signalStack;
     signals.ss_size = sizeof signalStack;
@@ -299,10 +298,9 @@ struct Worker {  // runs blocks, one at a time; one OS thread uses it
                    std::minstd_rand(order().seed + block));
     next = 0;
     std::fill(std::begin(returned), std::end(returned), 0u);
-    std::fill(std::begin(shared), std::end(shared), nullptr);
+    shared.assign(sharedNames, nullptr);
     arenaUsed = staticShared = 0;
-    NOGPU_ASAN(__asan_poison_memory_region(
-        arena, kOptInShared + 256 * kMaxSharedNames));
+    NOGPU_ASAN(__asan_poison_memory_region(arena, arenaSize));
     take(launch->shared);
     do {
       for (Fibre* f; (f = pick()) != &main;) switchTo(f);
@@ -376,9 +374,11 @@ struct Worker {  // runs blocks, one at a time; one OS thread uses it
   uint64_t meet(const char* what, unsigned mask, uint64_t in, int source,
                 Site site) {
     const unsigned t = linear(threadIdx), warp = t / 32, bit = 1u << t % 32;
-    if (!(mask & bit))
-      giveUp(text(where(true), " is lane ", t % 32, ", not in mask ", hex(mask),
-                  " of its ", what, " at ", site));
+    if (!(mask & bit)) {
+      fail(text(where(true), " is lane ", t % 32, ", not in mask ", hex(mask),
+                " of its ", what, " at ", site));
+      giveUp();
+    }
     Fibre* me = lanes[t] = current;
     me->what = what;
     me->site = site;
@@ -453,11 +453,13 @@ inline void nameThread() {
   told = true;
 }
 inline void onSignal(int number) {
-  if (number != SIGABRT && self && self->inKernel())
-    self->giveUp(self->where(true) + (number == SIGFPE
-                                          ? ": integer division by zero"
-                                          : ": illegal or misaligned access"),
-                 cudaErrorIllegalAddress);
+  if (number != SIGABRT && self && self->inKernel()) {
+    self->fail(self->where(true) + (number == SIGFPE
+                                        ? ": integer division by zero"
+                                        : ": illegal or misaligned access"),
+               cudaErrorIllegalAddress);
+    self->giveUp();
+  }
   nameThread();
   signal(number, SIG_DFL);
 }
