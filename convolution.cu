@@ -1548,8 +1548,9 @@ enum class Image { kInput, kBlur, kMagnitude, kEdges };
 struct Tile {
   int rows = kTile, cols = kTile;
   int rowsPerThread = 1, colsPerThread = 1;
-  int firstLane = 0;  // the first that owns pixels
-  bool flat = false;  // the image is one long row of blocks of `cols` pixels
+  int firstLane = 0;    // the first that owns pixels
+  bool flat = false;    // the image is one long row of blocks of `cols` pixels
+  bool turned = false;  // threadIdx.x runs down the rows
 };
 
 // What a stage's launch gets: device memory, sizes, the threshold.
@@ -2217,9 +2218,10 @@ inline Owner ownerOf(const Tile& tile, size_t index, size_t cols) {
     return {index / tile.cols, 0, index / tile.colsPerThread % kFlatThreads, 0};
   }
   const size_t row = index / cols, col = index % cols;
-  return {col / tile.cols, row / tile.rows,
-          col % tile.cols / tile.colsPerThread + tile.firstLane,
-          row % tile.rows / tile.rowsPerThread};
+  const size_t across = col % tile.cols / tile.colsPerThread + tile.firstLane;
+  const size_t down = row % tile.rows / tile.rowsPerThread;
+  return {col / tile.cols, row / tile.rows, tile.turned ? down : across,
+          tile.turned ? across : down};
 }
 
 // Prints a failed comparison: counts, the first five wrong pixels with the

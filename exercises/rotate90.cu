@@ -268,9 +268,11 @@ inline std::vector<Rotation> rotations() {
   const Layout floats = Layout::kPlanarFloats;
   const Tile tile, strip = {kTile, kTile, kRowsPerThread, 1};
   // Named is the thread that turns a pixel in its registers.
-  const Tile words = {kWordRows, 4 * kPlanarFours, 4, kPlanarFours / 2};
-  const Tile triples = {kWordRows, 4 * kInterleavedFours, 4,
-                        kInterleavedFours / 2};
+  const Tile words = {
+      kWordRows, 4 * kPlanarFours, 4, kPlanarFours / 2, 0, false, true};
+  const Tile triples = {
+      kWordRows, 4 * kInterleavedFours, 4, kInterleavedFours / 2, 0, false,
+      true};
   return {
       {kCopyRow, interleaved, false, tile, launchCopy<unsigned>},
       {"copy, 16 bytes a thread", interleaved, false, tile, launchCopy<uint4>},
