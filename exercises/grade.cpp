@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -196,7 +197,8 @@ enum class Need { kAlways, kGate, kTimed, kOptional };
 struct Slot {
   const char* name;
   Need need;
-  const char *pattern, *other;  // the two ways in which it may read
+  const char* pattern;          // how it reads
+  const char* other = nullptr;  // or else
 };
 
 #define CASE(name)                                            \
@@ -204,16 +206,14 @@ struct Slot {
     "case " name, Need::kAlways,                              \
         "case " name                                          \
         ": %s pixels, %u of %u stages pass, %u left out, %u " \
-        "forgiven, worst error %e, reference %h: %w",         \
-        nullptr                                               \
+        "forgiven, worst error %e, reference %h: %w"          \
   }
 #define CHAIN(name)                                          \
   {                                                          \
     "gate of " name, Need::kTimed,                           \
         "gate: " name                                        \
         " takes %3 of the sum of its parts, and may not be " \
-        "faster than one alone: %w",                         \
-        nullptr                                              \
+        "faster than one alone: %w"                          \
   }
 #define MEASURED ", measured nothing, no GPU timings in this run"
 
@@ -253,12 +253,11 @@ enum Id {
   kIds
 };
 const Slot kSlots[kIds] = {
-    {"date", Need::kAlways, "date: %s UTC", nullptr},
-    {"gpu", Need::kAlways, "gpu: %s, compute capability %1, %u SMs, L2 %1 MiB",
-     nullptr},
-    {"driver", Need::kAlways, "driver: %1, runtime: %1, nvcc: %s", nullptr},
+    {"date", Need::kAlways, "date: %s UTC"},
+    {"gpu", Need::kAlways, "gpu: %s, compute capability %1, %u SMs, L2 %1 MiB"},
+    {"driver", Need::kAlways, "driver: %1, runtime: %1, nvcc: %s"},
     {"built for", Need::kAlways,
-     "built for: %s; host compiler: %s; optimised: %s", nullptr},
+     "built for: %s; host compiler: %s; optimised: %s"},
     {"source of the lesson", Need::kAlways, "source: convolution.cu fnv1a64 %h",
      "source: convolution.cu fnv1a64 unknown"},
     {"source of the exercise", Need::kGate, "source: %s fnv1a64 %h",
@@ -271,28 +270,24 @@ const Slot kSlots[kIds] = {
     CASE("flat"),
     {"picture", Need::kAlways,
      "picture: day20_input.pgm, day20_blur.pgm, day20_edges.pgm written and "
-     "read back; %2%% of the edges are white",
-     nullptr},
+     "read back; %2%% of the edges are white"},
     CASE("base"),
     CASE("perf"),
     {"no timing", Need::kOptional, "timing: none, %s", "timing: not asked for"},
-    {"head of the table", Need::kTimed, "stage %s x best", nullptr},
-    {"CPU / GPU", Need::kTimed, "CPU / GPU: %4 / %4 ms = %1 (%s", nullptr},
-    {"pipeline", Need::kTimed, "pipeline: %1%% of the plain copy's bandwidth",
-     nullptr},
+    {"head of the table", Need::kTimed, "stage %s x best"},
+    {"CPU / GPU", Need::kTimed, "CPU / GPU: %4 / %4 ms = %1 (%s"},
+    {"pipeline", Need::kTimed, "pipeline: %1%% of the plain copy's bandwidth"},
     {"padding", Need::kTimed,
-     "padding: pitch 37 changed the tiled blur's time by %+2%%", nullptr},
-    {"SM clock", Need::kTimed, "SM clock: %0 MHz before the table, %0 after",
-     nullptr},
+     "padding: pitch 37 changed the tiled blur's time by %+2%%"},
+    {"SM clock", Need::kTimed, "SM clock: %0 MHz before the table, %0 after"},
     CHAIN("sobel + threshold, two kernels"),
     CHAIN("pipeline, blur + fused"),
     {"gate of the memory's rate", Need::kOptional,
-     "gate: no row above 3 times the memory's theoretical %1 GB/s: %w",
-     nullptr},
+     "gate: no row above 3 times the memory's theoretical %1 GB/s: %w"},
     {"working set", Need::kTimed,
-     "working set: %1 MiB or more a row, L2 %1 MiB: %s", nullptr},
+     "working set: %1 MiB or more a row, L2 %1 MiB: %s"},
     {"prediction of the loads", Need::kGate,
-     "loads of a tile: predicted %u, counted %u", nullptr},
+     "loads of a tile: predicted %u, counted %u"},
     {"prediction of the traffic", Need::kGate,
      "staged / fused: predicted %2, measured %2",
      "staged / fused: predicted %2" MEASURED},
@@ -302,7 +297,7 @@ const Slot kSlots[kIds] = {
     {"prediction of the ratio", Need::kGate,
      "two-kernel / one-kernel: predicted %2, measured %2",
      "two-kernel / one-kernel: predicted %2" MEASURED},
-    {"explanation", Need::kGate, "explanation: %s", nullptr},
+    {"explanation", Need::kGate, "explanation: %s"},
     {"result", Need::kAlways, "result: pass", "result: fail"},
 };
 
@@ -1656,7 +1651,7 @@ Ran runCommand(const std::vector<std::string>& words, const fs::path& folder,
     if (got > 0) continue;
     if (ended) break;  // its pipe is drained
     ended = waitpid(pid, &status, WNOHANG) == pid;
-    if (got == 0 && !ended) usleep(20000);  // it closed its output, and lives
+    if (got == 0 && !ended) poll(nullptr, 0, 20);  // it closed its output
   }
   kill(-pid, SIGKILL);
   if (!ended) waitpid(pid, &status, 0);
@@ -1703,9 +1698,10 @@ Transcript transcriptOf(const std::string& output) {
 }
 
 struct Rerun {
-  fs::path lesson;  // the grader's own convolution.cu
-  bool gpu = true;  // use one if there is one
-  int limit = 300;  // seconds for a build, and for a run
+  fs::path lesson;   // the grader's own convolution.cu
+  bool gpu = true;   // use one if there is one
+  int limit = 300;   // seconds for a build, and for a run
+  std::string keep;  // the file that gets what the run printed
 };
 
 // The grader's own program without a stage: it prints what the references are.
@@ -1793,6 +1789,10 @@ std::string rerun(const fs::path& file, const Rerun& how, Demands demands,
   }
   ran = runCommand({"./two_pass", "--seed", seed}, temp.path, how.limit);
   submission->transcript = transcriptOf(ran.output);
+  if (!how.keep.empty() &&
+      !(std::ofstream(how.keep, std::ios::binary) << ran.output).flush()) {
+    return how.keep + ": cannot be written";
+  }
   judged("runs", {0, ran.passed() ? "" : ran.ending(how.limit)}, "exit code 0");
   demands.program = "two_pass";
   demands.timing = demands.timing && gpu;
@@ -1831,6 +1831,7 @@ void printUsage(std::FILE* stream, const char* program) {
       "grade that;\n"
       "                        a TRANSCRIPT beside it must come from this "
       "file\n"
+      "  --keep FILE           of a rerun: write what it printed there\n"
       "  --no-gpu              rerun without a GPU even where there is one\n"
       "  --limit SECONDS       for each build and each run of a rerun, 300\n"
       "  --lesson-source FILE  the grader's own convolution.cu\n"
@@ -1856,7 +1857,7 @@ std::string parseOptions(int argc, char** argv, Options* options) {
     const std::string word = argv[i];
     const bool takesValue = word == "--seed" || word == "--chart" ||
                             word == "--rerun" || word == "--limit" ||
-                            word == "--lesson-source";
+                            word == "--keep" || word == "--lesson-source";
     if (takesValue && i + 1 == argc) return word + " needs a value";
     const std::string value = takesValue ? argv[++i] : "";
     std::vector<Figure> number;
@@ -1886,6 +1887,10 @@ std::string parseOptions(int argc, char** argv, Options* options) {
       }
 #ifndef _WIN32
       options->rerun.limit = static_cast<int>(number[0].value);
+#endif
+    } else if (word == "--keep") {
+#ifndef _WIN32
+      options->rerun.keep = value;
 #endif
     } else if (word == "--no-gpu") {
 #ifndef _WIN32

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: MIT
 . "$(dirname "$0")/../lib.sh"
 cases=$ROOT/.github/grade-cases
-nvcc="sh $ROOT/exercises/no-gpu/nvcc -std=c++17 -O3 -arch=sm_75"
+nvcc="sh $ROOT/exercises/no-gpu/nvcc -std=c++17 -O1 -arch=sm_75"
 
 # A tree of its own, so that no path leads back to the repository.
 tree=$WORK/tree
@@ -48,7 +48,7 @@ awk -f "$cases/synthetic.awk" -v kind=lesson nogpu.txt >lesson.txt
 perl "$cases/run.pl" "$cases/cases.txt" . ./grade
 
 expect "grade names every option" 0 \
-  '--gate && --lesson && --no-timing-gate && --seed && --csv && --chart && --rerun && --no-gpu && --limit && --lesson-source && exit code' \
+  '--gate && --lesson && --no-timing-gate && --seed && --csv && --chart && --rerun && --keep && --no-gpu && --limit && --lesson-source && exit code' \
   ./grade --help
 expect "grade without a transcript" 2 'no transcript given' ./grade
 expect "grade with an unknown option" 2 'unknown option --fast' ./grade --fast
@@ -181,7 +181,7 @@ SH
 rerun() {
   PROGRAM=${5:-}
   expect -t 200 "re-run: $1" "$2" "$3" \
-    ./grade --no-gpu --limit "${6:-100}" --rerun "$4"
+    ./grade --no-gpu --limit "${6:-100}" --keep kept.txt --rerun "$4"
 }
 solution_again() {
   rerun "the solution passes" 0 \
@@ -232,6 +232,8 @@ others() {
     solutions/two_pass.cu "$tree/forged"
 }
 solution_again
+expect "re-run: what it printed is kept" 0 'pass  result' \
+  ./grade --no-timing-gate kept.txt
 run_parallel call forger others
 cp solutions/two_pass.cu student.cu
 printf '\n' >>student.cu
