@@ -28,7 +28,7 @@ supported() {
   builds "$what: builds without a warning" "$1" "$JOB/plain" "$2" -O2 || return 0
   words='all as expected'
   [ "$2" != features.cu ] ||
-    words="$words && device: CPU emulation, no GPU timings, sm_75, L2 0, bus 0 bits && nvcc 0.0, __CUDA_ARCH_LIST__ 750 && features.cu:579 and kernels.cuh:18"
+    words="$words && device: CPU emulation, no GPU timings, sm_75, L2 0, bus 0 bits && nvcc 0.0, __CUDA_ARCH_LIST__ 750 && features.cu:583 and kernels.cuh:18"
   for order in forward reverse shuffle:1 shuffle:2; do
     expect "$what: $order order" 0 "$words" \
       env "NOGPU_ORDER=$order" "$JOB/plain" check

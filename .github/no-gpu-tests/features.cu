@@ -455,6 +455,9 @@ __global__ void numbers(float* f, int* i, double* d) {
   i[7] = min(-3, 2) + max(-3, 2) + abs(-7);
   i[8] = static_cast<int>(min(5u, 3u)) + static_cast<int>(max(2ll, 9ll));
   i[9] = warpSize;
+  i[11] = __dp2a_lo(0x0002ffff, 0x0403fe05, 100) +        // 100 - 5 - 4
+          __dp2a_hi(0x0002ffff, 0x0403fe05, 1000);        // 1000 - 3 + 8
+  i[12] = static_cast<int>(__dp4a(0xff000001u, 0x02000003u, 1u));
   const long long before = clock64();
   i[10] = clock64() >= before;
   d[0] = fma(2.0, 3.0, 1.0) + max(1.0, 2.0) + sqrt(4.0);
@@ -508,6 +511,7 @@ void arithmetic() {
   EXPECT(hi[0] == 239 && hi[1] == 3 && hi[2] == 0x3f800000);
   EXPECT(hi[3] == 871 && hi[4] == 33 && hi[5] == 0x77661100);
   EXPECT(hi[6] == 3 && hi[7] == 6 && hi[8] == 12 && hi[9] == 32 && hi[10]);
+  EXPECT(hi[11] == 91 + 1005 && hi[12] == 514);
   EXPECT(d.host()[0] == 11.0);
 
   const float4 v = make_float4(1, 2, 3, 4);

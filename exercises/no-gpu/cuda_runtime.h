@@ -728,6 +728,17 @@ F(int, __popc, unsigned, __builtin_popcount(a))
 F(int, __ffs, int, __builtin_ffs(a))
 F(int, __clz, int, a ? __builtin_clz(a) : 32)
 FF(int, __mul24, a * b) FF(unsigned, __umulhi, uint64_t(a) * b >> 32)
+    #define DOT(T, Half, Byte)                                                    \
+  inline T __dp2a_lo(T a, T b, T c) {                                         \
+    return unsigned(c) + Half(a) * Byte(b) + Half(a >> 16) * Byte(b >> 8);    \
+  }                                                                           \
+  inline T __dp2a_hi(T a, T b, T c) { return __dp2a_lo(a, b >> 16, c); }      \
+  inline T __dp4a(T a, T b, T c) {                                            \
+    for (int i = 0; i < 32; i += 8)                                           \
+      c = unsigned(c) + Byte(a >> i) * Byte(b >> i);                          \
+    return c;                                                                 \
+  }
+DOT(int, int16_t, int8_t) DOT(unsigned, uint16_t, uint8_t)
     // clang-format on
     inline unsigned __brev(unsigned a) {
   unsigned r = 0;
@@ -777,4 +788,5 @@ MISSING(cudaLaunchCooperativeKernel)
 #undef F
 #undef FF
 #undef FFF
+#undef DOT
 #undef MISSING
