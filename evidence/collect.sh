@@ -5,8 +5,9 @@
 #
 #   sh evidence/collect.sh FOLDER [PART...]     from the root of the repository
 #
-# PART is one of: lesson solutions errors sanitizers counters faults sizes.
-# All of them unless named. Needs nvcc and a GPU; counters needs ncu. Every file
+# PART is one of: registers lesson solutions errors sanitizers counters sizes
+# faults pictures. All of them unless named. Needs nvcc and a GPU; counters needs
+# ncu; pictures runs on the PGM and PPM files of the folder PICTURES. Every file
 # of FOLDER is the output of one command, both streams together; commands.txt
 # says which, and with which exit code it ended.
 set -u
@@ -14,11 +15,12 @@ set -u
 out=${1:?usage: sh evidence/collect.sh FOLDER [PART...]}
 shift
 [ $# -gt 0 ] ||
-  set -- lesson solutions errors sanitizers counters faults sizes
-mkdir -p "$out" .build
+  set -- registers lesson solutions errors sanitizers counters sizes faults
+bin=.build
+mkdir -p "$out" "$bin"
 out=$(cd "$out" && pwd)
-capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1)
-card=sm_$(echo "$capability" | tr -d .)
+card=sm_$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader |
+  head -n 1 | tr -d .)
 log=$out/commands.txt
 
 # keep FILE COMMAND...: runs the command, and keeps what it prints.
@@ -34,13 +36,22 @@ keep() {
 build() {
   program=$1 source=$2 arch=$3
   shift 3
-  nvcc -std=c++17 -O3 "-arch=$arch" "$@" -o ".build/$program" "$source"
+  nvcc -std=c++17 -O3 "-arch=$arch" "$@" -o "$bin/$program" "$source"
+}
+
+# small NAME: the options of a run that a sanitizer finishes.
+small() {
+  case $1 in
+    rotate90) echo --no-timing --cases numbers,lines,tiles ;;
+    frames*) echo --no-timing --size 96x128 --frames 12 ;;
+    *) echo --no-timing --cases impulse,small,skew,flat ;;
+  esac
 }
 
 build lesson-sm_75 convolution.cu sm_75 &
 build "lesson-$card" convolution.cu "$card" -lineinfo &
+build sizes evidence/sizes.cu "$card" &
 for source in solutions/*.cu; do
-  [ -e "$source" ] || continue
   name=$(basename "$source" .cu)
   build "$name-$card" "$source" "$card" -lineinfo &
   [ "$name" != two_pass ] || build "$name-sm_75" "$source" sm_75 &
@@ -49,53 +60,65 @@ wait
 
 for part; do
   case $part in
+    registers)
+      for arch in sm_75 sm_80 sm_90; do
+        keep "registers-$arch.txt" sh -c "nvcc -std=c++17 -O3 -arch=$arch \
+          -Xptxas -v -cubin -o $bin/unused convolution.cu 2>&1 | c++filt"
+      done
+      ;;
     lesson)
       # Run where the sources are, so that the header can give their hashes.
-      keep lesson-sm_75.txt .build/lesson-sm_75
-      keep lesson-sm_75-again.txt .build/lesson-sm_75
-      keep "lesson-$card.txt" ".build/lesson-$card"
-      keep "lesson-$card-again.txt" ".build/lesson-$card"
-      keep "lesson-$card-seed.txt" ".build/lesson-$card" --seed 20261130
+      keep lesson-sm_75.txt "$bin/lesson-sm_75"
+      keep lesson-sm_75-again.txt "$bin/lesson-sm_75"
+      keep "lesson-$card.txt" "$bin/lesson-$card"
+      keep "lesson-$card-again.txt" "$bin/lesson-$card"
+      keep "lesson-$card-seed.txt" "$bin/lesson-$card" --seed 20261130
       ;;
     solutions)
-      for program in .build/*; do
-        name=$(basename "$program")
-        case $name in lesson-*) continue ;; esac
-        keep "$name.txt" "$program"
+      keep two_pass-sm_75.txt "$bin/two_pass-sm_75"
+      for source in solutions/*.cu; do
+        name=$(basename "$source" .cu)
+        timeline=
+        [ "$name" != frames ] || timeline="--timeline $out/frames-timeline.txt"
+        # shellcheck disable=SC2086
+        keep "$name-$card.txt" "$bin/$name-$card" $timeline
       done
       ;;
     errors)
-      keep error-no-device.txt env CUDA_VISIBLE_DEVICES= .build/lesson-sm_75
+      keep error-no-device.txt env CUDA_VISIBLE_DEVICES= "$bin/lesson-sm_75"
       build wrong-arch convolution.cu sm_120
-      keep error-wrong-arch.txt .build/wrong-arch
-      mkdir -p .build/broken
+      keep error-wrong-arch.txt "$bin/wrong-arch"
+      mkdir -p "$bin/broken"
       sed 's/^const dim3 kBlock(kTile, kTile);/const dim3 kBlock(kTile, 64);/' \
-        convolution.cu >.build/broken/convolution.cu
-      build failed-launch .build/broken/convolution.cu "$card"
-      keep error-failed-launch.txt .build/failed-launch
+        convolution.cu >"$bin/broken/convolution.cu"
+      build failed-launch "$bin/broken/convolution.cu" "$card"
+      keep error-failed-launch.txt "$bin/failed-launch"
       ;;
     sanitizers)
-      for tool in memcheck racecheck synccheck initcheck; do
-        for program in .build/*-"$card"; do
-          name=$(basename "$program" "-$card")
-          keep "sanitizer-$tool-$name.txt" \
-            compute-sanitizer --tool "$tool" --error-exitcode 99 \
-            "$program" --no-timing --cases impulse,small,skew,flat
+      for source in convolution.cu solutions/*.cu; do
+        name=$(basename "$source" .cu)
+        program=$bin/$name-$card
+        [ "$name" != convolution ] || program=$bin/lesson-$card
+        for tool in memcheck racecheck synccheck initcheck; do
+          # shellcheck disable=SC2046
+          keep "sanitizer-$tool-$name.txt" compute-sanitizer --tool "$tool" \
+            --error-exitcode 99 "$program" $(small "$name")
         done
       done
       ;;
-    counters)
-      sh evidence/counters.sh ".build/lesson-$card" "$out"
-      ;;
+    counters) sh evidence/counters.sh "$bin/lesson-$card" "$out" ;;
+    sizes) keep "sizes-$card.txt" "$bin/sizes" ;;
     faults)
       for list in .github/faults/*.txt; do
-        GPU=1 ARCH=$card JOBS=16 keep "faults-$(basename "$list")" \
-          sh .github/faults.sh "$list"
+        keep "faults-$(basename "$list")" env GPU=1 "ARCH=$card" \
+          "JOBS=$(getconf _NPROCESSORS_ONLN)" sh .github/faults.sh "$list"
       done
       ;;
-    sizes)
-      build sizes evidence/sizes.cu "$card"
-      keep "sizes-$card.txt" .build/sizes
+    pictures)
+      for picture in "${PICTURES:?}"/*.p[gp]m; do
+        keep "picture-$(basename "$picture").txt" \
+          "$bin/lesson-$card" -o "$bin/edges.pgm" "$picture"
+      done
       ;;
     *)
       echo "collect.sh: no part \"$part\"" >&2
