@@ -16,6 +16,9 @@ builds() {
     -o "$output" "$file"
 }
 
+# here MARK [FILE]: the line that is marked so in mistakes.cu.
+here() { grep -n "// here: $1" "${2:-mistakes.cu}" | sed 's/:.*//;q'; }
+
 # sanitizers COMPILER: can it link with them?
 sanitizers() {
   echo 'int main() {}' >"$JOB/probe.cpp"
@@ -28,7 +31,7 @@ supported() {
   builds "$what: builds without a warning" "$1" "$JOB/plain" "$2" -O2 || return 0
   words='all as expected'
   [ "$2" != features.cu ] ||
-    words="$words && device: CPU emulation, no GPU timings, sm_75, L2 0, bus 0 bits && nvcc 0.0, __CUDA_ARCH_LIST__ 750 && features.cu:583 and kernels.cuh:18"
+    words="$words && device: CPU emulation, no GPU timings, sm_75, L2 0, bus 0 bits && nvcc 0.0, __CUDA_ARCH_LIST__ 750 && features.cu:$(here lines features.cu) and kernels.cuh:$(here lines kernels.cuh)"
   for order in forward reverse shuffle:1 shuffle:2; do
     expect "$what: $order order" 0 "$words" \
       env "NOGPU_ORDER=$order" "$JOB/plain" check
@@ -55,31 +58,31 @@ says() {
 mistakes() {
   builds "mistakes.cu builds" "$CXX" "$JOB/mistakes" mistakes.cu -O2 || return 0
   fails='cudaErrorLaunchFailure, and it stays'
-  says returns 3 "no-gpu: kernel returnsEarly, block (2, 0): 832 of 1024 threads returned before the barrier at mistakes.cu:18 where 192 wait && $fails"
-  says loop 3 "no-gpu: kernel barrierInLoop, block (0, 0): threads at different barriers: 272 of 1024 at mistakes.cu:25, 752 at mistakes.cu:27 && $fails"
-  says branch 3 "no-gpu: kernel barrierInBranch, block (0, 0): threads at different barriers: 10 of 100 at mistakes.cu:31, 80 at mistakes.cu:32, 10 returned && $fails"
+  says returns 3 "no-gpu: kernel returnsEarly, block (2, 0): 832 of 1024 threads returned before the barrier at mistakes.cu:$(here returns) where 192 wait && $fails"
+  says loop 3 "no-gpu: kernel barrierInLoop, block (0, 0): threads at different barriers: 272 of 1024 at mistakes.cu:$(here loop), 752 at mistakes.cu:$(here after) && $fails"
+  says branch 3 "no-gpu: kernel barrierInBranch, block (0, 0): threads at different barriers: 10 of 100 at mistakes.cu:$(here branch), 80 at mistakes.cu:$(here other), 10 returned && $fails"
   says present 0 ''
   says missing 1 '128 of 256 values are wrong'
   says shared-unset 1 '64 of 64 values are wrong'
   says device-unset 1 '64 of 64 values are wrong'
-  says in-place 3 "no-gpu: kernel copies at mistakes.cu:147: in and out are the same buffer, arguments 1 and 2 && $fails"
-  says host 3 'no-gpu: kernel copies at mistakes.cu:149: argument 1 points to host or freed memory && cudaErrorIllegalAddress, and it stays'
-  says freed 3 'no-gpu: kernel copies at mistakes.cu:152: argument 1 points to host or freed memory'
-  says lane-returns 3 "no-gpu: kernel laneReturns, block (0, 0), warp 1: 31 of 32 lanes in mask 0xffffffff wait in __shfl_down_sync at mistakes.cu:64, but lane 5 has returned && $fails"
-  says lane-elsewhere 3 "warp 0: 8 of 32 lanes in mask 0xffffffff wait in __shfl_sync at mistakes.cu:68, but lane 8 waits in __shfl_sync at mistakes.cu:69 && $fails"
-  says lane-barrier 3 "warp 0: 31 of 32 lanes in mask 0xffffffff wait in __any_sync at mistakes.cu:73, but lane 31 waits at a barrier"
-  says not-in-mask 3 'kernel notInMask, block (0, 0), thread && not in mask 0xffff of its __shfl_sync at mistakes.cu:77'
-  says outside-mask 3 'reads lane 20, not in mask 0xffff, in __shfl_sync at mistakes.cu:80'
-  says short-warp 3 '20 of 32 lanes in mask 0xffffffff wait in __shfl_xor_sync at mistakes.cu:83, but lane 20 does not exist'
+  says in-place 3 "no-gpu: kernel copies at mistakes.cu:$(here in-place): in and out are the same buffer, arguments 1 and 2 && $fails"
+  says host 3 "no-gpu: kernel copies at mistakes.cu:$(here host): argument 1 points to host or freed memory && cudaErrorIllegalAddress, and it stays"
+  says freed 3 "no-gpu: kernel copies at mistakes.cu:$(here freed): argument 1 points to host or freed memory"
+  says lane-returns 3 "no-gpu: kernel laneReturns, block (0, 0), warp 1: 31 of 32 lanes in mask 0xffffffff wait in __shfl_down_sync at mistakes.cu:$(here lane-returns), but lane 5 has returned && $fails"
+  says lane-elsewhere 3 "warp 0: 8 of 32 lanes in mask 0xffffffff wait in __shfl_sync at mistakes.cu:$(here lane-elsewhere), but lane 8 waits in __shfl_sync at mistakes.cu:$(here those) && $fails"
+  says lane-barrier 3 "warp 0: 31 of 32 lanes in mask 0xffffffff wait in __any_sync at mistakes.cu:$(here lane-barrier), but lane 31 waits at a barrier"
+  says not-in-mask 3 "kernel notInMask, block (0, 0), thread && not in mask 0xffff of its __shfl_sync at mistakes.cu:$(here not-in-mask)"
+  says outside-mask 3 "reads lane 20, not in mask 0xffff, in __shfl_sync at mistakes.cu:$(here outside-mask)"
+  says short-warp 3 "20 of 32 lanes in mask 0xffffffff wait in __shfl_xor_sync at mistakes.cu:$(here short-warp), but lane 20 does not exist"
   says behind 3 'no-gpu: kernel readsBehind, block (0, 0), thread ( && illegal or misaligned access && cudaErrorIllegalAddress, and it stays'
   says divide 3 'no-gpu: kernel divides, block (0, 0), thread ( && integer division by zero'
-  says launch 3 "no-gpu: kernel launches, block (0, 0), thread (0, 0, 0): launches kernel copies at mistakes.cu:105, which is not supported without a GPU && $fails"
-  says much-shared 3 "no-gpu: kernel muchShared, block (0, 0): 24000 bytes of static and 40000 of dynamic shared memory with s_a at mistakes.cu:110, over 49152 && $fails"
-  says big-block 3 'no-gpu: kernel copies at mistakes.cu:171: block (1025, 1, 1): a GPU takes 1 to 1024 threads && cudaErrorInvalidConfiguration, and it passes'
-  says tall-grid 3 'no-gpu: kernel copies at mistakes.cu:172: grid (1, 65536, 1): a GPU takes 2147483647 x 65535 x 65535 && cudaErrorInvalidConfiguration, and it passes'
-  says dynamic-much 3 'no-gpu: kernel copies at mistakes.cu:173: 49153 bytes of shared memory, over 49152 && cudaErrorInvalidValue, and it passes'
+  says launch 3 "no-gpu: kernel launches, block (0, 0), thread (0, 0): launches kernel copies at mistakes.cu:$(here launch), which is not supported without a GPU && $fails"
+  says much-shared 3 "no-gpu: kernel muchShared, block (0, 0): 24000 bytes of static and 40000 of dynamic shared memory with s_a at mistakes.cu:$(here much-shared), over 49152 && $fails"
+  says big-block 3 "no-gpu: kernel copies at mistakes.cu:$(here big-block): block (1025, 1, 1): a GPU takes 1 to 1024 threads && cudaErrorInvalidConfiguration, and it passes"
+  says tall-grid 3 "no-gpu: kernel copies at mistakes.cu:$(here tall-grid): grid (1, 65536, 1): a GPU takes 2147483647 x 65535 x 65535 && cudaErrorInvalidConfiguration, and it passes"
+  says dynamic-much 3 "no-gpu: kernel copies at mistakes.cu:$(here dynamic-much): 49153 bytes of shared memory, over 49152 && cudaErrorInvalidValue, and it passes"
   expect "mistake left hides in forward order" 0 '' "$JOB/mistakes" left
-  expect "mistake left, reverse" 1 '255 of 256 values are wrong' \
+  expect "mistake left, reverse" 1 '4080 of 4096 values are wrong' \
     env NOGPU_ORDER=reverse "$JOB/mistakes" left
   expect "mistake left, shuffled" 1 'values are wrong' \
     env NOGPU_ORDER=shuffle:5 "$JOB/mistakes" left
@@ -88,8 +91,10 @@ mistakes() {
     env NOGPU_ORDER=shuffle "$JOB/mistakes" left
   order=$(sed -n 's/.*NOGPU_ORDER=//p' "$OUT")
   wrong=$(grep 'wrong$' "$OUT")
-  expect "and repeats with it" 1 "$wrong" \
-    env "NOGPU_ORDER=$order" "$JOB/mistakes" left
+  for workers in 1 3; do
+    expect "and repeats with it, $workers workers" 1 "$wrong" \
+      env "NOGPU_ORDER=$order" NOGPU_THREADS=$workers "$JOB/mistakes" left
+  done
   expect "an unknown order is named" 0 'NOGPU_ORDER is forward, reverse, shuffle' \
     env NOGPU_ORDER=backwards "$JOB/mistakes" left
   # Without a barrier a block needs one stack, with one a stack a thread.
@@ -113,15 +118,15 @@ sanitized() {
     -g -O1 -Xcompiler -fsanitize=address,undefined || return 0
   export NOGPU_THREADS=1
   sees() { expect "sanitized mistake $1, $compiler" fail "$2" "$JOB/mistakes" "$1"; }
-  sees behind 'heap-buffer-overflow && mistakes.cu:86 && no-gpu: in kernel readsBehind, block (0, 0), thread (6, 0, 0)'
-  sees before 'heap-buffer-overflow && mistakes.cu:86 && thread (0, 0, 0)'
-  sees far 'no-gpu: in kernel readsBehind, block (0, 0), thread (0, 0, 0)'
-  sees shared-bounds 'mistakes.cu:91: && out of bounds && no-gpu: in kernel writesShared, block (0, 0), thread (30, 0, 0)'
-  sees shared-before 'mistakes.cu:91: && out of bounds && no-gpu: in kernel writesShared, block (0, 0), thread (0, 0, 0)'
-  sees dynamic-bounds 'use-after-poison && mistakes.cu:96 && no-gpu: in kernel writesDynamic, block (0, 0), thread (31, 0, 0)'
-  sees dynamic-none 'use-after-poison && mistakes.cu:96 && thread (0, 0, 0)'
-  sees divide 'mistakes.cu:102: && division by zero && no-gpu: in kernel divides, block (0, 0), thread (0, 0, 0)'
-  sees misaligned 'mistakes.cu:100: && misaligned address && no-gpu: in kernel vectorLoad, block (0, 0), thread (0, 0, 0)'
+  sees behind "heap-buffer-overflow && mistakes.cu:$(here behind) && no-gpu: in kernel readsBehind, block (0, 0), thread (6, 0)"
+  sees before "heap-buffer-overflow && mistakes.cu:$(here behind) && thread (0, 0)"
+  sees far 'no-gpu: in kernel readsBehind, block (0, 0), thread (0, 0)'
+  sees shared-bounds "mistakes.cu:$(here shared-bounds): && out of bounds && no-gpu: in kernel writesShared, block (0, 0), thread (30, 0)"
+  sees shared-before "mistakes.cu:$(here shared-bounds): && out of bounds && no-gpu: in kernel writesShared, block (0, 0), thread (0, 0)"
+  sees dynamic-bounds "use-after-poison && mistakes.cu:$(here dynamic-bounds) && no-gpu: in kernel writesDynamic, block (0, 0), thread (31, 0)"
+  sees dynamic-none "use-after-poison && mistakes.cu:$(here dynamic-bounds) && thread (0, 0)"
+  sees divide "mistakes.cu:$(here divide): && division by zero && no-gpu: in kernel divides, block (0, 0), thread (0, 0)"
+  sees misaligned "mistakes.cu:$(here misaligned): && misaligned address && no-gpu: in kernel vectorLoad, block (0, 0), thread (0, 0)"
   sees freed 'points to host or freed memory'
 }
 

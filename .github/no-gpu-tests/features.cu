@@ -14,12 +14,12 @@
 #include "kernels.cuh"
 
 int failures = 0;
-#define EXPECT(condition)                                              \
-  do {                                                                 \
-    if (!(condition)) {                                                \
-      printf("features.cu:%d: not so: %s\n", __LINE__, #condition);    \
-      ++failures;                                                      \
-    }                                                                  \
+#define EXPECT(condition)                                           \
+  do {                                                              \
+    if (!(condition)) {                                             \
+      printf("features.cu:%d: not so: %s\n", __LINE__, #condition); \
+      ++failures;                                                   \
+    }                                                               \
   } while (0)
 #define OK(call) EXPECT((call) == cudaSuccess)
 
@@ -61,7 +61,9 @@ __global__ void ids(uint3* out, dim3* shape) {
   shape[0] = gridDim;
   shape[1] = blockDim;
 }
-__global__ void one(int* out) { *out = 1; }
+__global__ void one(int* out) {
+  *out = 1;
+}
 __global__ void __launch_bounds__(64) two(int* out, const int value) {
   out[threadIdx.x] = value;
 }
@@ -80,7 +82,9 @@ __global__ void apply(int* out, F f) {
 template <bool Square>
 struct Power {
   int by;
-  __device__ int operator()(int i) const { return Square ? i * i * by : i * by; }
+  __device__ int operator()(int i) const {
+    return Square ? i * i * by : i * by;
+  }
 };
 struct Pair {
   int a, b;
@@ -95,8 +99,8 @@ void fromTemplate(int* out) {
   partly<(N > 2 ? N : 2), int><<<dim3(1), dim3{4}>>>(out, 5);
 }
 #define LAUNCH(kernel, threads, ...) kernel<<<1, threads>>>(__VA_ARGS__)
-#define RUN(k, ...)         \
-  do {                      \
+#define RUN(k, ...)           \
+  do {                        \
     k<<<1, 4>>>(__VA_ARGS__); \
   } while (0)
 
@@ -117,11 +121,9 @@ void launches() {
   EXPECT(out.is(2));
   two<<<dim3(1, 1), 4, 100, 0>>>(out, 'a');  // a char becomes an int
   EXPECT(out.is('a'));
-  two /* a < b */ <<<  // grid, block
-      1,               // one block: "<<<"
-      4 >>>(
-      out,
-      3);
+  two /* a < b */<<<  // grid, block
+      1,              // one block: "<<<"
+      4>>>(out, 3);
   EXPECT(out.is(3));
   partly<3><<<1, 4>>>(out.d, 5);
   EXPECT(out.is(15));
@@ -165,10 +167,13 @@ void launches() {
   EXPECT(out.is(11));
   RUN(two, out, 12);
   EXPECT(out.is(12));
-  if (failures >= 0) two<<<1, 4>>>(out, 13);
-  else two<<<1, 4>>>(out, 14);
+  if (failures >= 0)
+    two<<<1, 4>>>(out, 13);
+  else
+    two<<<1, 4>>>(out, 14);
   EXPECT(out.is(13));
-  for (int i = 1 << 2; i > 3; --i) byValue<<<1, i>>>(out, Pair{1, 2}, 1ull << 41);
+  for (int i = 1 << 2; i > 3; --i)
+    byValue<<<1, i>>>(out, Pair{1, 2}, 1ull << 41);
   EXPECT(out.is(24));
 }
 
@@ -184,9 +189,7 @@ template <int N>
 __global__ void manyShared(int* out) {
   __shared__ int s_a[N][N + 1], s_b, *s_pointer;
   __shared__ alignas(16) unsigned char s_bytes[(N > 4) ? 32 : 16];
-  __shared__ __align__(8) float2 s_vectors
-      [kSide /* rows */]
-      [2];
+  __shared__ __align__(8) float2 s_vectors[kSide /* rows */][2];
   volatile __shared__ int s_volatile[4];
   const int i = static_cast<int>(threadIdx.x);
   s_a[i][N - 1 - i] = i;
@@ -322,8 +325,10 @@ __global__ void warps(int* out, double* d_out) {
   o[8] = __any_sync(all, lane == 31) + 2 * __any_sync(all, lane == 32);
   o[9] = __all_sync(all, lane < 32) + 2 * __all_sync(all, lane < 31);
   o[10] = 0;
-  if (lane < 16) o[10] = __shfl_sync(0x0000ffffu, t, 0);
-  else o[10] = __shfl_sync(0xffff0000u, t, 31);
+  if (lane < 16)
+    o[10] = __shfl_sync(0x0000ffffu, t, 0);
+  else
+    o[10] = __shfl_sync(0xffff0000u, t, 31);
   __syncwarp();
   int total = t;
   for (int by = 16; by > 0; by /= 2) total += __shfl_xor_sync(all, total, by);
@@ -455,8 +460,8 @@ __global__ void numbers(float* f, int* i, double* d) {
   i[7] = min(-3, 2) + max(-3, 2) + abs(-7);
   i[8] = static_cast<int>(min(5u, 3u)) + static_cast<int>(max(2ll, 9ll));
   i[9] = warpSize;
-  i[11] = __dp2a_lo(0x0002ffff, 0x0403fe05, 100) +        // 100 - 5 - 4
-          __dp2a_hi(0x0002ffff, 0x0403fe05, 1000);        // 1000 - 3 + 8
+  i[11] = __dp2a_lo(0x0002ffff, 0x0403fe05, 100) +  // 100 - 5 - 4
+          __dp2a_hi(0x0002ffff, 0x0403fe05, 1000);  // 1000 - 3 + 8
   i[12] = static_cast<int>(__dp4a(0xff000001u, 0x02000003u, 1u));
   const long long before = clock64();
   i[10] = clock64() >= before;
@@ -580,7 +585,8 @@ int main(int argc, char**) {
   arithmetic();
   device();
   OK(cudaDeviceSynchronize());
-  printf("%s:%d and %s:%d\n", __FILE__, __LINE__, headerFile(), headerLine());
+  const int line = __LINE__;  // here: lines
+  printf("%s:%d and %s:%d\n", __FILE__, line, headerFile(), headerLine());
   if (FILE* f = fopen(headerFile(), "rb")) {
     fclose(f);
   } else if (argc > 1) {

@@ -14,5 +14,9 @@ __global__ void store(T* out, T value) {
 }  // namespace down
 }  // namespace deep
 
-inline const char* headerFile() { return __FILE__; }
-inline int headerLine() { return __LINE__; }  // 19
+inline const char* headerFile() {
+  return __FILE__;
+}
+inline int headerLine() {
+  return __LINE__;  // here: lines
+}

@@ -7,38 +7,42 @@
 #include <vector>
 
 int failures = 0;
-#define EXPECT(condition)                                           \
-  do {                                                              \
-    if (!(condition)) {                                             \
-      printf("model.cu:%d: not so: %s\n", __LINE__, #condition);    \
-      ++failures;                                                   \
-    }                                                               \
+#define EXPECT(condition)                                        \
+  do {                                                           \
+    if (!(condition)) {                                          \
+      printf("model.cu:%d: not so: %s\n", __LINE__, #condition); \
+      ++failures;                                                \
+    }                                                            \
   } while (0)
 #define OK(call) EXPECT((call) == cudaSuccess)
 // A call that fails with this error, which is then the last error, once.
-#define FAILS(error, call)               \
-  do {                                   \
-    EXPECT((call) == error);             \
+#define FAILS(error, call)                  \
+  do {                                      \
+    EXPECT((call) == error);                \
     EXPECT(cudaPeekAtLastError() == error); \
-    EXPECT(cudaGetLastError() == error); \
-    OK(cudaGetLastError());              \
+    EXPECT(cudaGetLastError() == error);    \
+    OK(cudaGetLastError());                 \
   } while (0)
 // A launch that is refused: the error is found afterwards.
-#define REFUSED(error, ...)             \
-  do {                                  \
-    __VA_ARGS__;                        \
+#define REFUSED(error, ...)              \
+  do {                                   \
+    __VA_ARGS__;                         \
     EXPECT(cudaGetLastError() == error); \
-    OK(cudaGetLastError());             \
-    OK(cudaDeviceSynchronize());        \
+    OK(cudaGetLastError());              \
+    OK(cudaDeviceSynchronize());         \
   } while (0)
 
 __constant__ int cValue[4];
 __global__ void nothing() {}
-__global__ void add(int* p, int by) { p[threadIdx.x] += by; }
+__global__ void add(int* p, int by) {
+  p[threadIdx.x] += by;
+}
 __global__ void copyInts(const int* in, int* out) {
   out[threadIdx.x] = in[threadIdx.x];
 }
-__global__ void readConstant(int* out) { *out = cValue[0]; }
+__global__ void readConstant(int* out) {
+  *out = cValue[0];
+}
 
 void errorModel() {
   const cudaError_t configuration = cudaErrorInvalidConfiguration;
@@ -56,8 +60,8 @@ void errorModel() {
   nothing<<<1, dim3(1, 16, 64)>>>();
   OK(cudaGetLastError());
   FAILS(cudaErrorInvalidValue,
-        cudaFuncSetAttribute(nothing, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             1 << 20));
+        cudaFuncSetAttribute(
+            nothing, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 20));
   OK(cudaFuncSetAttribute(nothing, cudaFuncAttributeMaxDynamicSharedMemorySize,
                           65536));
   nothing<<<1, 1, 65536>>>();
@@ -67,7 +71,8 @@ void errorModel() {
 
   // Memory: direction, size, who owns it.
   const cudaError_t invalid = cudaErrorInvalidValue;
-  const cudaMemcpyKind up = cudaMemcpyHostToDevice, down = cudaMemcpyDeviceToHost;
+  const cudaMemcpyKind up = cudaMemcpyHostToDevice,
+                       down = cudaMemcpyDeviceToHost;
   int *d = nullptr, *e = nullptr, h[64] = {}, *huge = nullptr;
   OK(cudaMalloc(&d, sizeof h));
   OK(cudaMalloc(&e, sizeof h));
@@ -116,19 +121,23 @@ void errorModel() {
   OK(cudaEventCreateWithFlags(&other, cudaEventDisableTiming));
   OK(cudaEventQuery(event));
   float ms = -1.0f;
-  FAILS(cudaErrorInvalidResourceHandle, cudaEventElapsedTime(&ms, event, event));
+  FAILS(cudaErrorInvalidResourceHandle,
+        cudaEventElapsedTime(&ms, event, event));
   OK(cudaEventRecord(event));
   OK(cudaEventRecord(other));
   OK(cudaDeviceSynchronize());
-  FAILS(cudaErrorInvalidResourceHandle, cudaEventElapsedTime(&ms, event, other));
+  FAILS(cudaErrorInvalidResourceHandle,
+        cudaEventElapsedTime(&ms, event, other));
   // No times without NOGPU_TIMING; the program goes on.
   const cudaError_t timed = cudaEventElapsedTime(&ms, event, event);
-  printf("timing: %s\n", timed == cudaSuccess ? "yes" : cudaGetErrorName(timed));
+  printf("timing: %s\n",
+         timed == cudaSuccess ? "yes" : cudaGetErrorName(timed));
   OK(cudaGetLastError());
   OK(cudaEventDestroy(event));
   OK(cudaEventDestroy(other));
   FAILS(cudaErrorInvalidResourceHandle, cudaEventRecord(event));
-  EXPECT(!strcmp(cudaGetErrorName(cudaErrorInvalidValue), "cudaErrorInvalidValue"));
+  EXPECT(!strcmp(cudaGetErrorName(cudaErrorInvalidValue),
+                 "cudaErrorInvalidValue"));
   EXPECT(!strcmp(cudaGetErrorString(cudaErrorNoDevice),
                  "no CUDA-capable device is detected"));
   EXPECT(!strcmp(cudaGetErrorString(static_cast<cudaError_t>(12345)),
@@ -169,11 +178,15 @@ struct Rig {
     return v;
   }
 };
-void CUDART_CB setSeven(void* p) { *static_cast<int*>(p) = 7; }
+void CUDART_CB setSeven(void* p) {
+  *static_cast<int*>(p) = 7;
+}
 
 void streams() {
-  const cudaMemcpyKind up = cudaMemcpyHostToDevice, down = cudaMemcpyDeviceToHost;
-  {  // A pinned buffer is read when the copy runs: refilled too early, it shows.
+  const cudaMemcpyKind up = cudaMemcpyHostToDevice,
+                       down = cudaMemcpyDeviceToHost;
+  {  // A pinned buffer is read when the copy runs: refilled too early, it
+     // shows.
     Rig r;
     OK(cudaMemcpyAsync(r.d_x, r.pinned, 4, up, r.a));
     *r.pinned = 2;

@@ -435,6 +435,7 @@ STREAM_API(cudaEventRecord(cudaEvent_t e, cudaStream_t stream = nullptr), {
   const uint64_t record = e->asked = d.number + 1;
   e->stream = s;
   d.add(s, [event = d.events[e], record] {
+    if (event->done > record) return;  // a later record came first
     event->done = record;
     event->time = std::chrono::steady_clock::now();
   });

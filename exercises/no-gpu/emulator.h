@@ -187,7 +187,8 @@ inline thread_local Worker* self = nullptr;
 struct Worker {  // runs blocks, one at a time; one OS thread uses it
   const Launch* launch = nullptr;  // null between launches
   unsigned count = 0, next = 0;    // threads of a block; started so far
-  std::vector<uint3> threads;      // in the order in which they start
+  std::vector<uint3> inOrder;      // the threads of a block,
+  std::vector<uint3> threads;      // and in the order in which they start
   Fibre main;                      // the worker's own stack
   Fibre *current = &main, *previous = nullptr;
   std::vector<std::unique_ptr<Fibre>> fibres;
@@ -202,11 +203,12 @@ struct Worker {  // runs blocks, one at a time; one OS thread uses it
   char signalStack[32 * 1024];
 
   bool inKernel() const { return launch && current != &main; }
+  static std::string at(uint3 v, unsigned depth) {
+    return text("(", v.x, ", ", v.y, depth > 1 ? text(", ", v.z) : "", ")");
+  }
   std::string where(bool thread = false) const {
-    const std::string at = text("kernel ", launch->name, ", block (",
-                                blockIdx.x, ", ", blockIdx.y);
-    return at + (gridDim.z > 1 ? text(", ", blockIdx.z, ")") : ")") +
-           (thread ? text(", thread ", threadIdx) : "");
+    return text("kernel ", launch->name, ", block ", at(blockIdx, gridDim.z),
+                thread ? ", thread " + at(threadIdx, blockDim.z) : "");
   }
   // A launch's first failure is printed and stops it.
   bool fail(const std::string& line, int code = cudaErrorLaunchFailure) {
@@ -277,11 +279,12 @@ struct Worker {  // runs blocks, one at a time; one OS thread uses it
     blockDim = l.block;
     gridDim = l.grid;
     count = l.block.x * l.block.y * l.block.z;
-    threads.clear();
+    inOrder.clear();
     for (unsigned t = 0; t < count; ++t)
-      threads.push_back({t % l.block.x, t / l.block.x % l.block.y,
+      inOrder.push_back({t % l.block.x, t / l.block.x % l.block.y,
                          t / l.block.x / l.block.y});
-    if (order().reverse) std::reverse(threads.begin(), threads.end());
+    if (order().reverse) std::reverse(inOrder.begin(), inOrder.end());
+    threads = inOrder;
     if (arena) return;
     arenaSize = kOptInShared + 1024 * (sharedNames + 1);  // and redzones
     arena = (char*)aligned_alloc(1024, arenaSize);
@@ -293,9 +296,11 @@ struct Worker {  // runs blocks, one at a time; one OS thread uses it
   void run(uint64_t block) {
     const uint64_t x = gridDim.x, y = gridDim.y;
     blockIdx = make_uint3(block % x, block / x % y, block / x / y);
-    if (order().shuffle)
+    if (order().shuffle) {
+      threads = inOrder;
       std::shuffle(threads.begin(), threads.end(),
                    std::minstd_rand(order().seed + block));
+    }
     next = 0;
     std::fill(std::begin(returned), std::end(returned), 0u);
     shared.assign(sharedNames, nullptr);

@@ -163,7 +163,7 @@ sub translate {
   $text =~ s/\basm$s(?:volatile)?$s$round/
              missing('inline PTX') . newlines($&)/gex;
   $text =~ s/(?<!\()\b__noinline__\b/__attribute__((noinline))/g;
-  $text =~ s{(extern\s+)?(\b__constant__\b[^;]*?\b(\w+)\s*(?=[\[=\{;])[^;]*;)}
+  $text =~ s{(extern\s+)?(\b__constant__\b[^;(){}\#]*?\b(\w+)\s*(?=[\[=\{;])[^;]*;)}
             {$1 ? "$1$2" : "$2 static_assert(sizeof($3) <= 65536, " .
              hide('"constant memory has 65536 bytes"', "\3", "\4") . ');'}gex;
   $text =~ s/\b__managed__\b/missing('managed memory') . ';'/ge;
