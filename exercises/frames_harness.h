@@ -92,7 +92,7 @@ struct Method {
   const char* name;
   const char* source;  // its lines between "lines count" and "end of count"
   std::vector<FrameStage> stages;
-  bool needsPlanes;  // in the streams too: all of them, not ends alone
+  bool needsPlanes;  // in the streams: every plane, not only both ends
   // After every check: did anything else go wrong?
   Exit (*verify)() = nullptr;
 
@@ -699,6 +699,7 @@ struct Slot {
   // Makes room. Only for a slot that nothing is using.
   Exit reserve(size_t pixels, bool allPlanes) {
     if (pixels <= capacity) return kPass;
+    capacity = 0;
     TRY(h_rgb.allocate(3 * pixels));
     TRY(h_edges.allocate(pixels));
     TRY(h_bins.allocate(kBins));
@@ -1337,6 +1338,22 @@ inline Exit reportStreams(const FramesProgram& program, const Method& method,
                        times);
 }
 
+// The whole report card.
+inline Exit reportCard(const FramesProgram& program,
+                       const FrameOptions& options, FrameWork& work,
+                       Notes* notes) {
+  std::vector<Row> rows;
+  TRY(timeFrames(program, work, &rows));
+  printf("a frame: %zu rows x %zu cols\n", options.size.rows,
+         options.size.cols);
+  printTable(rows);
+  compareMethods(program, rows, notes);
+  for (const Method& method : program.methods) {
+    TRY(reportStreams(program, method, options, work.want, notes));
+  }
+  return kPass;
+}
+
 // ========================================================== a folder of files
 
 // 8-bit RGB of a Netpbm image: samples scaled to 255, rounded to nearest.
@@ -1413,9 +1430,9 @@ inline Exit runFolder(const FramesProgram& program,
         (pixels > slot.capacity && cudaMemGetInfo(&free, &total) == 0 &&
          mib > free >> 20)) {
       return std::to_string(file.rows) + " rows x " +
-             std::to_string(file.cols) + " cols are too many: up to " +
-             std::to_string(kMostSide) + " each, and " + std::to_string(mib) +
-             " MiB of device memory, are possible";
+             std::to_string(file.cols) + " cols are too many: each may be " +
+             std::to_string(kMostSide) + ", and " + std::to_string(mib) +
+             " MiB of device memory are needed";
     }
     const std::string output = outputOf(frame);
     if (std::find(names.begin(), names.end(), output) != names.end()) {
@@ -1456,14 +1473,16 @@ inline Exit runFolder(const FramesProgram& program,
     written += why.empty();
     return kPass;
   };
-  TRY(conveyor.run(program.stream, source));
+  const Exit exit = conveyor.run(program.stream, source);
   progress("");
+  if (exit == kNoGpu) return exit;
+  const bool passed = exit == kPass && bad == 0;
   printf(
       "%s: %zu of %zu files, edges in %s, equal to the CPU reference (%zu "
       "forgiven), %zu skipped, %.1f s\nresult: %s\n",
       options.in.c_str(), written, files.size(), options.out.c_str(), forgiven,
-      bad, hostMs(start) / 1000.0, bad == 0 ? "pass" : "fail");
-  return bad == 0 ? kPass : kFailed;
+      bad, hostMs(start) / 1000.0, passed ? "pass" : "fail");
+  return passed ? kPass : kFailed;
 }
 
 // ====================================================================== main
@@ -1560,15 +1579,9 @@ inline Exit runFrames(const FramesProgram& program, const FrameOptions& options,
   } else if (!passed) {
     printf("timing: none, since a check failed\n");
   } else {
-    std::vector<Row> rows;
-    TRY(timeFrames(program, work, &rows));
-    printf("a frame: %zu rows x %zu cols\n", options.size.rows,
-           options.size.cols);
-    printTable(rows);
-    compareMethods(program, rows, &notes);
-    for (const Method& method : program.methods) {
-      TRY(reportStreams(program, method, options, work.want, &notes));
-    }
+    const Exit exit = reportCard(program, options, work, &notes);
+    if (exit != kPass && exit != kFailed) return exit;
+    passed = exit == kPass;
   }
   if (options.strict && notes.count != 0) {
     printf("strict: a note counts as a failure\n");
