@@ -1990,7 +1990,7 @@ inline std::string guessFromRegion(const Place& at, const Comparison& found) {
   };
   const Region regions[] = {
       {"the border ring of the image",
-       "another border rule than zero outside the image?",
+       "another border rule than the one asked for?",
        [&](size_t row, size_t col) {
          return row < reach || col < reach || row + reach >= at.rows ||
                 col + reach >= at.cols;
@@ -2209,6 +2209,9 @@ inline std::string guessFromSuspects(const Stage& stage, const Place& at,
   return "";
 }
 
+// What a tile has for rows where no block and thread can be named.
+constexpr int kNoOwner = 1 << 30;
+
 // The block and the thread that own a pixel.
 struct Owner {
   size_t blockX, blockY, threadX, threadY;
@@ -2264,12 +2267,14 @@ inline void reportFailure(const Place& at, const Comparison& found,
             found.onlyAgain);
   }
   for (const Mismatch& m : found.first) {
-    const Owner owner = ownerOf(at.tile, m.index, at.cols);
-    fprintf(stderr,
-            "  row %zu, col %zu, block (%zu, %zu), thread (%zu, %zu): got "
-            "%.9g, want %.9g, allowed difference %.3g\n",
-            row(m.index), col(m.index), owner.blockX, owner.blockY,
-            owner.threadX, owner.threadY, m.got, m.want, m.allowed);
+    fprintf(stderr, "  row %zu, col %zu", row(m.index), col(m.index));
+    if (at.tile.rows != kNoOwner) {
+      const Owner owner = ownerOf(at.tile, m.index, at.cols);
+      fprintf(stderr, ", block (%zu, %zu), thread (%zu, %zu)", owner.blockX,
+              owner.blockY, owner.threadX, owner.threadY);
+    }
+    fprintf(stderr, ": got %.9g, want %.9g, allowed difference %.3g\n", m.got,
+            m.want, m.allowed);
   }
   if (found.worst > 0.0) {
     fprintf(stderr, "  largest error %.9g at row %zu, col %zu\n", found.worst,
@@ -3036,8 +3041,10 @@ inline Exit compareCpu(const Workspace& work, const char* caseName,
       work.h_bytes.data(), work.h_bytes.data(), work.h_edges.data(),
       work.size.pixels(), work.h_magnitude.data(), threshold);
   if (found.passed()) return kPass;
+  Tile none;
+  none.rows = none.cols = kNoOwner;
   const Place at = {kCpuAllRow,     caseName, work.size.rows,
-                    work.size.cols, Tile(),   kRadius + kSobelRadius};
+                    work.size.cols, none,     kRadius + kSobelRadius};
   reportFailure(at, found, guessFromRegion(at, found));
   return kFailed;
 }
