@@ -101,7 +101,7 @@ mistakes() {
   if [ "$(uname -s)" = Linux ]; then
     # shellcheck disable=SC3045  # Linux shells have it
     # shellcheck disable=SC2016
-    limited='ulimit -v 150000; NOGPU_THREADS=1 exec "$JOB/mistakes" "$0"'
+    limited='ulimit -v 200000; NOGPU_THREADS=1 exec "$JOB/mistakes" "$0"'
     expect "no barrier, one stack" 1 '64 of 64' sh -c "$limited" device-unset
     expect "a barrier, a stack a thread" 134 "memory for another thread's stack" \
       sh -c "$limited" loop

@@ -50,6 +50,10 @@
 #else
 #define NOGPU_ASAN(...)
 #endif
+#ifndef __APPLE__  // whose linker wants it defined; elsewhere it may be null
+extern "C" void __sanitizer_set_death_callback(void (*)(void))
+    __attribute__((weak));
+#endif
 
 // clang-format off
 // nogpu_switch(&from, to) saves the registers that a call must keep on the
@@ -235,7 +239,7 @@ struct Worker {  // runs blocks, one at a time; one OS thread uses it
   }
   Fibre* newFibre() {
     const size_t guard = sysconf(_SC_PAGESIZE);
-    const size_t size = 256 * 1024;  // of address space; few pages are touched
+    const size_t size = 512 * 1024;  // as much as a GPU; few pages are touched
     void* memory = mmap(nullptr, guard + size, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANON | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED || mprotect(memory, guard, PROT_NONE)) {
@@ -288,6 +292,7 @@ struct Worker {  // runs blocks, one at a time; one OS thread uses it
     if (arena) return;
     arenaSize = kOptInShared + 1024 * (sharedNames + 1);  // and redzones
     arena = (char*)aligned_alloc(1024, arenaSize);
+    NOGPU_ASAN(return;)    // which handles signals itself
     stack_t signals = {};  // for onSignal, should a stack overflow
     signals.ss_sp = signalStack;
     signals.ss_size = sizeof signalStack;
@@ -472,21 +477,21 @@ inline void onSignal(int number) {
 struct Pool {  // of workers; the thread that launches is one of them
   std::mutex m;
   std::condition_variable wake, done;
-  std::vector<std::unique_ptr<Worker>> workers;
+  std::map<std::thread::id, Worker> callers;  // a worker never changes threads
   const Launch* launch = nullptr;
   uint64_t launches = 0;
-  size_t busy = 0;
+  unsigned size = 0, busy = 0;  // workers; those at work apart from the caller
 
   cudaError run(const Launch& l) {
-    if (workers.empty()) start();
+    if (!size) start();
     std::unique_lock<std::mutex> lock(m);
     launch = &l;
     nextBlock = failure = 0;
-    busy = workers.size() - 1;
+    busy = size - 1;
     ++launches;
     lock.unlock();
     wake.notify_all();
-    work(*workers[0], l);
+    work(callers[std::this_thread::get_id()], l);
     lock.lock();
     done.wait(lock, [&] { return busy == 0; });
     return cudaError(failure.load());
@@ -497,7 +502,8 @@ struct Pool {  // of workers; the thread that launches is one of them
     for (uint64_t b; !failure && (b = nextBlock++) < blocks;) w.run(b);
     w.launch = nullptr;
   }
-  void loop(Worker& w) {
+  void loop() {
+    Worker& w = *new Worker;  // of a thread that never ends
     std::unique_lock<std::mutex> lock(m);
     for (uint64_t seen = 0;;) {
       wake.wait(lock, [&] { return launches != seen; });
@@ -512,11 +518,14 @@ struct Pool {  // of workers; the thread that launches is one of them
     // At most 16 unless asked: each may need 1024 stacks.
     const unsigned cores = std::thread::hardware_concurrency();
     const int asked = atoi(env("NOGPU_THREADS").c_str());
-    const unsigned size = asked > 0 ? asked : std::clamp(cores, 1u, 16u);
-    while (workers.size() < size) workers.emplace_back(new Worker);
-    for (size_t i = 1; i < size; ++i)
-      std::thread([this, i] { loop(*workers[i]); }).detach();
-    NOGPU_ASAN(__sanitizer_set_death_callback(nameThread); return;)
+    size = asked > 0 ? asked : std::clamp(cores, 1u, 16u);
+    for (unsigned i = 1; i < size; ++i)
+      std::thread([this] { loop(); }).detach();
+#if !defined(__APPLE__) || defined(__SANITIZE_ADDRESS__)
+    if (__sanitizer_set_death_callback)
+      __sanitizer_set_death_callback(nameThread);
+#endif
+    NOGPU_ASAN(return;)
     struct sigaction action = {};
     action.sa_handler = onSignal;
     action.sa_flags = SA_NODEFER | SA_ONSTACK;

@@ -121,6 +121,8 @@ sub translate {
   open my $in, '<', $path or die "nvcc (no GPU): cannot read $path: $!\n";
   my $text = do { local $/; <$in> } // '';
   close $in;
+  $text =~ s/^\xEF\xBB\xBF//;  # a byte order mark
+  $text =~ s/\r\n/\n/g;
 
   # Set aside what is not code.
   $text =~ s{
