@@ -186,7 +186,8 @@ struct Kernel {
   F function;
   auto on(dim3 grid, dim3 block, size_t shared = 0,
           cudaStream_t stream = nullptr, NOGPU_SITE) const {
-    return bind({name, nullptr, site, grid, block, shared, stream}, function);
+    return nogpu::bind({name, nullptr, site, grid, block, shared, stream},
+                       function);
   }
 };
 template <class F>

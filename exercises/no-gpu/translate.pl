@@ -143,6 +143,7 @@ sub translate {
       : $+{word}
   }gemsx;
 
+  # Kernel templates: their parameters may be left to the arguments of a launch.
   while ($text =~ /\btemplate$s(?<list>$angle) [^;{}]*? \b__global__\b
                    (?:[^;{}(]|\b__launch_bounds__$s$round)*?
                    \b(?<name>\w+) $s \(/gx) {
