@@ -58,6 +58,22 @@ sub commas {
   return @parts;
 }
 
+# A header of Thrust or cuda::std: a file that includes it with the words of CUDA
+# undefined, so that it takes this for the plain C++ compiler that it is.
+sub library {
+  my ($name) = @_;
+  my $new = "$temp/library_" . $name =~ s/\W/_/gr;
+  my @words = qw(__CUDACC__ __NVCC__ __CUDACC_VER_MAJOR__ __CUDACC_VER_MINOR__
+    __CUDACC_VER_BUILD__ __CUDA_ARCH_LIST__ CUDA_VERSION CUDART_VERSION
+    __host__ __device__ __global__ __constant__ __forceinline__ __noinline__
+    __align__ __launch_bounds__ __restrict__ __grid_constant__);
+  open my $to, '>', $new or die "nvcc (no GPU): cannot write $new: $!\n";
+  print $to map({ qq(#pragma push_macro("$_")\n#undef $_\n) } @words),
+    "#include <$name>\n", map { qq(#pragma pop_macro("$_")\n) } @words;
+  close $to or die "nvcc (no GPU): cannot write $new: $!\n";
+  return $new;
+}
+
 # A line with #include.
 sub include {
   my ($line, $from) = @_;
@@ -70,6 +86,8 @@ sub include {
     my $path = $folder eq '.' && $from !~ m{^\./} ? $name : "$folder/$name";
     return '#include "' . translate($path) . qq("$rest) if -f $path;
   }
+  return '#include "' . library($name) . qq("$rest)
+    if $ENV{NOGPU_LIBRARY} && $name =~ m{^(?:thrust|cuda)/};
   return qq(#error "<$name> is not supported without a GPU"$rest)
     if $name =~ m{^(?:thrust|cub|cuda|nv)/}
     || $name =~ /^(?:cooperative_groups|mma|cuda_|curand|cufft|cublas)\w*\.h$/;
