@@ -2,6 +2,10 @@
 # The way without a GPU: what the emulation supports, finds, refuses and says
 # SPDX-License-Identifier: MIT
 . "$(dirname "$0")/../lib.sh"
+# What it leaves in the folder for temporary files must be its own.
+TMPDIR=$WORK/temporary
+mkdir "$TMPDIR"
+export TMPDIR
 
 tests=$ROOT/.github/no-gpu-tests
 stand_in=$ROOT/exercises/no-gpu/nvcc
