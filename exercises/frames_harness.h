@@ -24,15 +24,16 @@
 #define DAY20_EXERCISE
 #include "../convolution.cu"
 
+#include <atomic>
 #include <fstream>
 #include <numeric>
+#include <thread>
 
 constexpr const char* kHarnessSource = __FILE__;
 
 // ============================================================== the pipeline
 
-constexpr size_t kBins = 256;  // whatever the image holds
-constexpr size_t kScratchBytes = 1 << 16;
+constexpr size_t kBins = 256;        // whatever the image holds
 constexpr size_t kMostSide = 32768;  // rows and cols of a frame
 constexpr double kFrameAbs = 1e-4;   // of a float, in grey levels
 constexpr double kTieBand = 1e-3;    // around a half, in grey levels
@@ -66,7 +67,8 @@ struct FrameJob {
   float *d_rows, *d_blur, *d_magnitude;
   unsigned char* d_edges;
   unsigned* d_bins;
-  void* d_scratch;  // kScratchBytes more, for a library
+  void* d_scratch;  // what the method's needsScratch asked for
+  size_t scratchBytes;
   int rows, cols;
   cudaStream_t stream;
   size_t pixels() const { return static_cast<size_t>(rows) * cols; }
@@ -75,15 +77,28 @@ struct FrameJob {
 // The owner of a pixel is not known: a library, or a warp that marches.
 constexpr Tile kNoTile = {1 << 30, 1 << 30, 1, 1};
 
+// What goes wrong in a launch is returned, also by a library.
+using Launch = cudaError_t (*)(const FrameJob&);
+
+// One after the other, up to the first that goes wrong.
+inline cudaError_t launchAll(const FrameJob& job,
+                             std::initializer_list<Launch> launches) {
+  for (const Launch launch : launches) {
+    const cudaError_t status = launch(job);
+    if (status != cudaSuccess) return status;
+  }
+  return cudaSuccess;
+}
+
 // One row of the report card.
 struct FrameStage {
   const char* label;
   size_t bytesPerPixel;  // that it must move, whatever the caches do
   Plane reads, writes;
   Tile tile;
-  void (*launch)(const FrameJob&);
+  Launch launch;
   // Must give the same edges, bit for bit.
-  void (*twin)(const FrameJob&) = nullptr;
+  Launch twin = nullptr;
 };
 
 // One way to compute frames. The first stage that writes a kFrame runs the
@@ -95,6 +110,9 @@ struct Method {
   bool needsPlanes;  // in the streams: every plane, not only both ends
   // After every check: did anything else go wrong?
   Exit (*verify)() = nullptr;
+  // How many bytes of scratch a library wants for frames of this size: it
+  // depends on the card too, so it has to be asked.
+  cudaError_t (*needsScratch)(Size, size_t* bytes) = nullptr;
 
   const FrameStage& chain() const {
     return *std::find_if(stages.begin(), stages.end(),
@@ -233,6 +251,7 @@ struct HostFrame {
 // the test of the stages, so that a sanitizer sees the first access past them.
 struct Planes {
   DeviceBuffer<unsigned char> of[kPlanes], scratch;
+  size_t scratchBytes = 0;
 
   Exit allocate(size_t pixels, bool all) {
     for (int plane = 0; plane < kPlanes; ++plane) {
@@ -240,7 +259,17 @@ struct Planes {
         TRY(of[plane].allocate(bytesOf(plane, pixels)));
       }
     }
-    return scratch.allocate(kScratchBytes);
+    return kPass;
+  }
+  // Scratch that is enough for this method too.
+  Exit reserveScratch(const Method& method, Size size) {
+    size_t bytes = 0;
+    if (method.needsScratch == nullptr) return kPass;
+    CUDA_TRY(method.needsScratch(size, &bytes));
+    if (bytes <= scratchBytes) return kPass;
+    TRY(scratch.allocate(bytes));
+    scratchBytes = bytes;
+    return kPass;
   }
   FrameJob job(Size size, cudaStream_t stream) const {
     const auto floats = [this](int plane) {
@@ -254,6 +283,7 @@ struct Planes {
             of[kEdges].get(),
             reinterpret_cast<unsigned*>(of[kBinned].get()),
             scratch.get(),
+            scratchBytes,
             static_cast<int>(size.rows),
             static_cast<int>(size.cols),
             stream};
@@ -329,12 +359,12 @@ struct FrameWork {
     return plane == kGrey || plane == kEdges ? fetchPlane(plane, out->bytes)
                                              : fetchPlane(plane, out->floats);
   }
-  Exit launch(const FrameStage& stage, void (*run)(const FrameJob&),
-              int poisonByte, int times, Output* out) {
+  Exit launch(const FrameStage& stage, Launch run, int poisonByte, int times,
+              Output* out) {
     TRY(poison(poisonByte));
     const FrameJob job = jobFor(stage);
-    for (int i = 0; i < times; ++i) run(job);
-    cudaError_t status = cudaGetLastError();
+    cudaError_t status = cudaSuccess;
+    for (int i = 0; i < times && status == cudaSuccess; ++i) status = run(job);
     if (status == cudaSuccess) status = cudaDeviceSynchronize();
     if (status == cudaSuccess) return fetch(stage, out);
     const std::string call = "stage \"" + std::string(stage.label) + "\"";
@@ -697,13 +727,15 @@ struct Slot {
 
   FrameJob job(cudaStream_t stream) const { return planes.job(size, stream); }
   // Makes room. Only for a slot that nothing is using.
-  Exit reserve(size_t pixels, bool allPlanes) {
+  Exit reserve(const Method& method, Size most) {
+    const size_t pixels = most.pixels();
     if (pixels <= capacity) return kPass;
     capacity = 0;
     TRY(h_rgb.allocate(3 * pixels));
     TRY(h_edges.allocate(pixels));
     TRY(h_bins.allocate(kBins));
-    TRY(planes.allocate(pixels, allPlanes));
+    TRY(planes.allocate(pixels, method.needsPlanes));
+    TRY(planes.reserveScratch(method, most));
     TRY(planes.of[kRgb].fill(0xFF));
     capacity = pixels;
     return kPass;
@@ -716,7 +748,7 @@ struct Slot {
 struct FrameSource {
   size_t frames;
   std::function<Exit(size_t frame, Slot&)> fill, take;
-  void (*compute)(const FrameJob&);
+  Launch compute;
 };
 
 using StreamFunction = Exit (*)(FrameSource&, std::vector<Slot>&,
@@ -873,7 +905,7 @@ inline Exit checkStreams(StreamFunction stream, const Method& method,
                          size_t frames, size_t buffers, unsigned seed) {
   Conveyor conveyor(buffers);
   for (Slot& slot : conveyor.slots) {
-    TRY(slot.reserve(kTestFrame.pixels(), method.needsPlanes));
+    TRY(slot.reserve(method, kTestFrame));
   }
   size_t forgiven = 0, pixels = 0;
   HostFrame sent, want;
@@ -908,6 +940,44 @@ inline Exit checkStreams(StreamFunction stream, const Method& method,
   return exit;
 }
 
+// Work for a stream that goes on until it is released, or for two seconds.
+struct Hold {
+  std::atomic<bool> released{false}, over{false};
+  static void CUDART_CB run(void* self) {
+    Hold& hold = *static_cast<Hold*>(self);
+    const auto start = std::chrono::steady_clock::now();
+    while (!hold.released && hostMs(start) < 2000.0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    hold.over = true;
+  }
+};
+
+// Sends one frame through the first stream while the second is held up. It
+// comes back all the same, unless something in it waits for both.
+inline Exit checkIndependence(StreamFunction stream, const Method& method,
+                              bool* independent) {
+  Hold hold;  // outlives the streams
+  Conveyor conveyor(1);
+  TRY(conveyor.slots[0].reserve(method, kTestFrame));
+  FrameSource source = {1, {}, {}, method.stages.back().launch};
+  source.fill = [&](size_t, Slot& slot) {
+    slot.size = kTestFrame;
+    memset(slot.h_rgb.get(), 0, 3 * slot.size.pixels());
+    CUDA_TRY(cudaLaunchHostFunc(conveyor.streams[1], Hold::run, &hold));
+    return kPass;
+  };
+  source.take = [&](size_t, Slot&) {
+    *independent = !hold.over;
+    hold.released = true;
+    return kPass;
+  };
+  TRY(conveyor.run(stream, source));
+  printf("streams, %s: a frame %s for its own stream alone\n", method.name,
+         *independent ? "waits" : "does not wait");
+  return kPass;
+}
+
 // =========================================================== the report card
 
 struct FrameOptions {
@@ -936,6 +1006,15 @@ struct Notes {
   }
 };
 
+constexpr const char* kFrameCopyRow = "copy, cudaMemcpyAsync";
+constexpr const char* kLaunchRow = "a launch, for one pixel";
+
+// The one that has a twin.
+inline const FrameStage& fusedStage(const Method& method) {
+  return *std::find_if(method.stages.begin(), method.stages.end(),
+                       [](const auto& s) { return s.twin != nullptr; });
+}
+
 // Times every stage on the frame in `work`, the histograms on two images more,
 // and the CPU.
 inline Exit timeFrames(const FramesProgram& program, FrameWork& work,
@@ -952,10 +1031,16 @@ inline Exit timeFrames(const FramesProgram& program, FrameWork& work,
     TRY(d_images[i].allocate(pixels));
     TRY(d_images[i].upload(images[i].h_bytes.data()));
   }
+  cudaError_t status = cudaSuccess;  // the first that was not a success
+  const auto keep = [&status](cudaError_t mine) {
+    if (status == cudaSuccess) status = mine;
+  };
   const auto nothing = [] { return kPass; };
   const auto poison = [&work] { return work.poison(0x55); };
   const FrameJob from = work.d_want.job(size, nullptr);
   const FrameJob to = work.d_got.job(size, nullptr);
+  const FrameJob onePixel = work.d_got.job({1, 1}, nullptr);
+  const FrameStage* const tiny = &fusedStage(program.methods[0]);
   std::vector<Timed> all = {
       {kCopyRow, 8 * pixels,
        [=] {
@@ -963,16 +1048,21 @@ inline Exit timeFrames(const FramesProgram& program, FrameWork& work,
                      size.cols, 0.0f});
        },
        nothing, nothing},
-      {"copy, cudaMemcpyAsync", 4 * pixels,
+      {kFrameCopyRow, 4 * pixels,
        [=] {
-         cudaMemcpyAsync(to.d_blur, from.d_blur, 2 * pixels,
-                         cudaMemcpyDeviceToDevice);
+         keep(cudaMemcpyAsync(to.d_blur, from.d_blur, 2 * pixels,
+                              cudaMemcpyDeviceToDevice));
        },
-       nothing, nothing}};
+       nothing, nothing},
+      {kLaunchRow, 0, [=] { keep(tiny->launch(onePixel)); }, nothing, nothing}};
   for (const Method& method : program.methods) {
     for (const FrameStage& stage : method.stages) {
       FrameJob job = work.jobFor(stage);
-      const auto judge = [&work, &stage](const HostFrame& want) {
+      const auto run = [keep, &stage](const FrameJob& job) {
+        keep(stage.launch(job));
+      };
+      const auto judge = [&work, &status, &stage](const HostFrame& want) {
+        CUDA_TRY(status);
         Output out;
         size_t forgiven = 0;
         double worst = 0.0;
@@ -981,7 +1071,7 @@ inline Exit timeFrames(const FramesProgram& program, FrameWork& work,
                             &forgiven, &worst);
       };
       all.push_back({stage.label, stage.bytesPerPixel * pixels,
-                     [&stage, job] { stage.launch(job); }, poison,
+                     [run, job] { run(job); }, poison,
                      [&work, judge] { return judge(work.want); }});
       if (stage.writes != kBinned) continue;
       for (int i = 0; i < 2; ++i) {
@@ -990,7 +1080,7 @@ inline Exit timeFrames(const FramesProgram& program, FrameWork& work,
         other.size = size;
         other.bins = binsOf(images[i].h_bytes.data(), pixels);
         all.push_back({std::string(stage.label) + images[i].name, pixels,
-                       [&stage, job] { stage.launch(job); }, poison,
+                       [run, job] { run(job); }, poison,
                        [judge, other] { return judge(other); }});
       }
     }
@@ -1024,6 +1114,21 @@ inline int linesOfCode(const Method& method) {
   return lines;
 }
 
+// What the fused kernel reaches, and what a launch takes of its time.
+inline void reportFused(const std::string& label,
+                        const std::vector<Row>& rows) {
+  const double ms = findRow(rows, label)->ms;
+  const double launch = findRow(rows, kLaunchRow)->ms;
+  printf("%s: %.3f of the speed of %s, which moves as many bytes\n",
+         label.c_str(), findRow(rows, kFrameCopyRow)->ms / ms, kFrameCopyRow);
+  if (launch > ms / 4) {
+    printf(
+        "%s: of its %.4f ms a launch alone takes %.4f. That binds here, in "
+        "every row; --size 4096x4096 shows what the kernels do\n",
+        label.c_str(), ms, launch);
+  }
+}
+
 // What each method saves in lines and costs in time, from the rows of this run.
 inline void compareMethods(const FramesProgram& program,
                            const std::vector<Row>& rows, Notes* notes) {
@@ -1040,6 +1145,7 @@ inline void compareMethods(const FramesProgram& program,
         printf("%s: %.2f x as fast as %s, which moves %.2f x the bytes\n",
                stage.label, chain->ms / fused->ms, hand.chain().label,
                static_cast<double>(chain->bytes) / fused->bytes);
+        reportFused(stage.label, rows);
       }
       if (stage.writes != kBinned || &method == &hand) continue;
       for (const char* image : {"", ", noise", ", one value"}) {
@@ -1070,7 +1176,7 @@ class PatchedFrames {
         kept_(kTimedFrames, std::vector<unsigned char>(patch_.pixels())),
         sums_(kTimedFrames) {}
 
-  FrameSource source(void (*compute)(const FrameJob&)) {
+  FrameSource source(Launch compute) {
     return {kTimedFrames,
             [this](size_t frame, Slot& slot) {
               const std::vector<unsigned char> h_patch = patchOf(frame);
@@ -1094,8 +1200,8 @@ class PatchedFrames {
             compute};
   }
   // Puts the picture into a slot, before the clock starts.
-  Exit prime(Slot& slot, bool allPlanes) const {
-    TRY(slot.reserve(base_.size.pixels(), allPlanes));
+  Exit prime(Slot& slot, const Method& method) const {
+    TRY(slot.reserve(method, base_.size));
     memcpy(slot.h_rgb.get(), base_.rgb.data(), base_.rgb.size());
     slot.size = base_.size;
     return kPass;
@@ -1159,7 +1265,7 @@ inline Exit measureThroughput(const FramesProgram& program,
   const FrameSource source = frames.source(method.stages.back().launch);
   for (Conveyor* conveyor : {&serial, &streamed}) {
     for (Slot& slot : conveyor->slots) {
-      TRY(frames.prime(slot, method.needsPlanes));
+      TRY(frames.prime(slot, method));
     }
   }
   const Slot &first = streamed.slots.front(), &last = streamed.slots.back();
@@ -1177,7 +1283,7 @@ inline Exit measureThroughput(const FramesProgram& program,
   };
   const auto compute = [&] {
     for (size_t frame = 0; frame < kTimedFrames; ++frame) {
-      source.compute(first.job(streamed.streams[0]));
+      CUDA_TRY(source.compute(first.job(streamed.streams[0])));
     }
     return kPass;
   };
@@ -1439,8 +1545,8 @@ inline Exit runFolder(const FramesProgram& program,
       return "its edges would overwrite " + output;
     }
     names.push_back(output);
-    if (slot.reserve(pixels, method.needsPlanes) != kPass) return "no memory";
     slot.size = {file.rows, file.cols};
+    if (slot.reserve(method, slot.size) != kPass) return "no memory";
     rgbOf(file, slot.h_rgb.get());
     poisonSlot(slot);
     return "";
@@ -1456,7 +1562,7 @@ inline Exit runFolder(const FramesProgram& program,
     // One pixel travels in its place, and nobody takes it.
     slot.skipped = true;
     slot.size = {1, 1};
-    return slot.reserve(1, method.needsPlanes);
+    return slot.reserve(method, slot.size);
   };
   source.take = [&](size_t frame, Slot& slot) {
     if (slot.skipped) return kPass;
@@ -1499,6 +1605,9 @@ inline Exit runFrameCase(const FrameCase& theCase, const FramesProgram& program,
     work.want.size = size;
     theCase.fill(work.want, seed + static_cast<unsigned>(pixels));
     TRY(work.prepare());
+    for (const Method& method : program.methods) {
+      TRY(work.d_got.reserveScratch(method, size));
+    }
     pixels += size.pixels();
     const std::string wrong = theCase.judge ? theCase.judge(work.want) : "";
     if (!wrong.empty()) {
@@ -1565,8 +1674,18 @@ inline Exit runFrames(const FramesProgram& program, const FrameOptions& options,
     }
   }
   Slot slot;
-  TRY(slot.reserve(1, false));
+  TRY(slot.reserve(program.methods[0], {1, 1}));
   TRY(isPinned(slot, &pinned));
+  if (passed) {
+    bool independent = true;
+    TRY(checkIndependence(program.stream, program.methods[0], &independent));
+    if (!independent) {
+      notes.add(
+          "a frame waits for the other stream too, and nothing overlaps. The "
+          "likely cause: a launch or a copy on the default stream, or a call "
+          "that waits for the whole GPU");
+    }
+  }
   if (!pinned) {
     notes.add(
         "the streams' host memory is pageable: every copy waits, and "

@@ -21,6 +21,7 @@
 #include <thrust/execution_policy.h>
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/sort.h>
+#include <thrust/system_error.h>
 #include <thrust/tabulate.h>
 
 // Where an algorithm runs. On a GPU: in the stream, without waiting, from
@@ -143,17 +144,35 @@ inline void thrustFrame(const FrameJob& job) {
 }
 // end of count
 
+// Thrust throws what goes wrong. This returns it.
+template <void (*kStage)(const FrameJob&)>
+cudaError_t returned(const FrameJob& job) {
+  try {
+    kStage(job);
+  } catch (const thrust::system_error& error) {
+    return static_cast<cudaError_t>(error.code().value());
+  } catch (const std::bad_alloc&) {
+    return cudaErrorMemoryAllocation;
+  }
+  return cudaGetLastError();
+}
+
 inline Method framesInThrust() {
-  return {"Thrust",
-          __FILE__,
-          {{"grey, Thrust", 4, kRgb, kGrey, kNoTile, thrustGrey},
-           {"blur rows, Thrust", 5, kGrey, kRows, kNoTile, thrustBlurRows},
-           {"blur cols, Thrust", 8, kRows, kBlur, kNoTile, thrustBlurCols},
-           {"sobel, Thrust", 8, kBlur, kMagnitude, kNoTile, thrustSobel},
-           {"to bytes, Thrust", 5, kMagnitude, kEdges, kNoTile, thrustBytes},
-           {"histogram, Thrust", 1, kEdges, kBinned, kNoTile, thrustHistogram},
-           {"frame, Thrust", 31, kRgb, kFrame, kNoTile, thrustFrame}},
-          true};
+  return {
+      "Thrust",
+      __FILE__,
+      {{"grey, Thrust", 4, kRgb, kGrey, kNoTile, returned<thrustGrey>},
+       {"blur rows, Thrust", 5, kGrey, kRows, kNoTile,
+        returned<thrustBlurRows>},
+       {"blur cols, Thrust", 8, kRows, kBlur, kNoTile,
+        returned<thrustBlurCols>},
+       {"sobel, Thrust", 8, kBlur, kMagnitude, kNoTile, returned<thrustSobel>},
+       {"to bytes, Thrust", 5, kMagnitude, kEdges, kNoTile,
+        returned<thrustBytes>},
+       {"histogram, Thrust", 1, kEdges, kBinned, kNoTile,
+        returned<thrustHistogram>},
+       {"frame, Thrust", 31, kRgb, kFrame, kNoTile, returned<thrustFrame>}},
+      true};
 }
 
 #ifndef DAY20_NO_THRUST_MAIN
