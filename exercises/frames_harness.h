@@ -1682,8 +1682,9 @@ inline Exit runFrames(const FramesProgram& program, const FrameOptions& options,
     if (!independent) {
       notes.add(
           "a frame waits for the other stream too, and nothing overlaps. The "
-          "likely cause: a launch or a copy on the default stream, or a call "
-          "that waits for the whole GPU");
+          "likely cause: a launch or a copy on the default stream, a call that "
+          "waits for the whole GPU, or a tool that lets one thing run at a "
+          "time");
     }
   }
   if (!pinned) {

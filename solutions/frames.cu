@@ -227,10 +227,10 @@ inline cudaError_t launchSeparate(const FrameJob& job) {
 // image, a row at a time; a lane owns kN columns of it. No shared memory, no
 // barrier: neighbours come by shuffles, and what the filters need of the rows
 // above stays in registers, as partial sums. The outer lanes are halo, and so
-// are three rows above the strip and three below: 120 x 56 edges cost 128 x 62
+// are three rows above the strip and three below: 120 x 32 edges cost 128 x 38
 // reads.
 
-constexpr int kRowsAhead = 4;  // of a warp, whose loads are under way
+constexpr int kTogether = 4;  // rows that are read together, ahead of their use
 
 // Bytes kFirst and kFirst + 1 of a word times the low and the high half of
 // `weights`, and sum: one instruction.
@@ -290,7 +290,8 @@ __device__ inline Pixels<kN> greysOf(const Colours<kN>& colours) {
 
 // One warp on its way down. kN 4 where 4 divides the width, so that a lane's
 // colours are 3 aligned words and its edges one; kN 1 elsewhere: the same
-// arithmetic, the same bits. kEdge: what the warp reads may lie outside.
+// arithmetic, the same bits. kEdge: the warp may reach beyond the left or right
+// border.
 template <int kN, bool kEdge>
 struct March {
   int col, cols;         // of the lane's first pixel; of the image
@@ -371,98 +372,107 @@ struct March {
   // come along; those that `store` own columns of the image.
   __device__ void run(const unsigned char* d_rgb, unsigned char* d_edges,
                       int rows, int top, int strip, bool store) {
-    // Outside the border is read, by its address: loads never wait for a test.
-    const unsigned char* d_col =
-        d_rgb + 3 * (kEdge ? min(max(col, 0), cols - kN) : col);
-    const int pitch = 3 * cols;
-    int next = top - 3;  // the row to read
-    const auto read = [&] {
-      const ptrdiff_t row = kEdge ? nearest(next, rows) : next;
-      ++next;
-      return loadColours<kN>(d_col + row * pitch);
+    // Lanes outside read the border: a select on the address, not on what was
+    // loaded, which would wait for it.
+    const unsigned char* d_col = d_rgb + 3 * min(max(col, 0), cols - kN);
+    const ptrdiff_t pitch = 3 * static_cast<ptrdiff_t>(cols);
+    const auto load = [&](int row) {
+      return loadColours<kN>(d_col + min(row, rows - 1) * pitch);
     };
-    Colours<kN> ahead[kRowsAhead];
+    // Rows top - 3 to top + 2 give the blurs of top - 1 and top. Above the
+    // image the blur of row 0 repeats.
+    Pixels<kN> blur, d, s;
+    Colours<kN> first[6], ahead[kTogether];
 #pragma unroll
-    for (int i = 0; i < kRowsAhead; ++i) ahead[i] = read();
-    // Takes in row top - 3 + i. Its place goes to a row that is yet to come.
-    const auto takeRow = [&](int i) {
-      const Pixels<kN> blur = blurWith(ahead[i % kRowsAhead]);
-      ahead[i % kRowsAhead] = read();
-      return blur;
-    };
-    // Six rows give the blurs of top - 1 and top. Above the image the blur of
-    // row 0 repeats.
+    for (int i = 0; i < 6; ++i) first[i] = load(max(top - 3 + i, 0));
 #pragma unroll
-    for (int i = 0; i < 4; ++i) takeRow(i);
-    Pixels<kN> d, s;
-    sums(takeRow(4), &d, &s);
-    if (!kEdge || top > 0) push(d, s);
-    sums(takeRow(5), &d, &s);
-    if (kEdge && top == 0) push(d, s);
+    for (int i = 0; i < kTogether; ++i) ahead[i] = load(top + 3 + i);
+#pragma unroll
+    for (int i = 0; i < 5; ++i) blur = blurWith(first[i]);
+    if (top > 0) {
+      sums(blur, &d, &s);
+      push(d, s);
+    }
+    sums(blurWith(first[5]), &d, &s);
+    if (top == 0) push(d, s);
     push(d, s);
 
     unsigned char* d_out = d_edges + static_cast<size_t>(top) * cols + col;
-#pragma unroll 1
-    for (int row = top; row < top + strip; row += kRowsAhead) {
+    const auto finishRow = [&] {
+      const unsigned bytes = edgesAbove(d, s);
+      if (store) storeBytes<kN>(d_out, bytes);
+      d_out += cols;
+      push(d, s);
+    };
+    const int end = min(top + strip, rows);
+    const int below = min(end, rows - 1);  // these have a row below them
+    int row = top;
+    for (; row + kTogether <= below; row += kTogether) {
+      Colours<kN> now[kTogether];
 #pragma unroll
-      for (int i = 0; i < kRowsAhead; ++i) {
-        // Below the image the blur of the last row repeats.
-        if (!kEdge || row + i + 1 < rows) sums(takeRow(6 + i), &d, &s);
-        const unsigned bytes = edgesAbove(d, s);
-        if (store && (!kEdge || row + i < rows)) storeBytes<kN>(d_out, bytes);
-        d_out += cols;
-        push(d, s);
+      for (int i = 0; i < kTogether; ++i) {
+        now[i] = ahead[i];
+        ahead[i] = load(row + 3 + kTogether + i);
+      }
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        sums(blurWith(now[i]), &d, &s);
+        finishRow();
       }
     }
+#pragma unroll 1
+    for (; row < below; ++row) {
+      sums(blurWith(load(row + 3)), &d, &s);
+      finishRow();
+    }
+    if (row < end) finishRow();  // the last row: the one below it is the same
   }
 };
 
-// Launch: blocks of one warp, so that each goes its own way and none waits for
-// another; grid x: strips of `strip` rows, a multiple of kRowsAhead, y: strips
-// of kStripCols columns. At most 128 registers a thread: 16 warps or more are
-// on a multiprocessor.
+// Launch: 32 x 4 threads, four warps side by side; grid x: strips of `strip`
+// rows, y: such groups of warps. Strips and borders are the same for a whole
+// block, so that no warp takes two ways. 102 registers a thread, 5 blocks a
+// multiprocessor.
 template <int kN>
-__global__ void __launch_bounds__(kLanes, 16)
+__global__ void __launch_bounds__(kLanes* kStackedWarps, 5)
     frameFused(const unsigned char* d_rgb, unsigned char* d_edges, int rows,
                int cols, int strip) {
   const int lane = threadIdx.x, side = kSideLanes<kN>;
-  const int left = blockIdx.y * kStripCols<kN> - side * kN;
-  const int top = blockIdx.x * strip, col = left + lane * kN;
+  const int warp = blockIdx.y * kStackedWarps + threadIdx.y;
+  const int col = warp * kStripCols<kN> + (lane - side) * kN;
+  const int top = blockIdx.x * strip;
   const bool store = lane >= side && lane < kLanes - side && col < cols;
-  if (left >= 0 && left + kLanes * kN <= cols && top >= 3 &&
-      top + strip + 3 + kRowsAhead <= rows) {
-    March<kN, false>{col, cols, {}, {}, {}}.run(d_rgb, d_edges, rows, top,
-                                                strip, store);
-  } else {
+  if (blockIdx.y == 0 || blockIdx.y + 1 == gridDim.y) {
     March<kN, true>{col, cols, {}, {}, {}}.run(d_rgb, d_edges, rows, top, strip,
                                                store);
+  } else {
+    March<kN, false>{col, cols, {}, {}, {}}.run(d_rgb, d_edges, rows, top,
+                                                strip, store);
   }
 }
 
-// Rows of a strip. The six around a tall one cost less; but the card wants a
-// warp for each of its places, all of them at once. So: what fills it once, but
-// no fewer than 8 and no more than 128.
-template <int kN>
-int stripFor(const FrameJob& job) {
-  static const int warps = [] {
-    int device = 0, processors = 1, each = 1;
+// Rows of a strip. The six halo rows cost a tall one less, but the last warps
+// to end leave the card idle, the longer the taller they are. So: what gives
+// each multiprocessor 32 warps to go through, of which it holds 20 at a time;
+// no fewer than 8 rows, and no more than 128.
+inline int stripFor(const FrameJob& job, int width) {
+  static const int processors = [] {
+    int device = 0, count = 1;
     cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
-    cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, frameFused<kN>, kLanes,
-                                                  0);
-    return processors * each;
+    cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
+    return count;
   }();
-  const int down = std::max<int>(1, warps / divideUp(job.cols, kStripCols<kN>));
-  const int most = divideUp(divideUp(job.rows, down), kRowsAhead) * kRowsAhead;
-  return std::clamp(most, 8, 128);
+  const size_t rows = job.rows * divideUp(job.cols, width) / 32 / processors;
+  return static_cast<int>(
+      std::clamp<size_t>(rows / kTogether * kTogether, 8, 128));
 }
 template <int kN>
 cudaError_t launchFusedBy(const FrameJob& job) {
-  const int strip = stripFor<kN>(job);
+  const int strip = stripFor(job, kStripCols<kN>);
   const dim3 grid(divideUp(job.rows, strip),
-                  divideUp(job.cols, kStripCols<kN>));
-  frameFused<kN><<<grid, kLanes, 0, job.stream>>>(job.d_rgb, job.d_edges,
-                                                  job.rows, job.cols, strip);
+                  divideUp(job.cols, kStripCols<kN> * kStackedWarps));
+  frameFused<kN><<<grid, dim3(kLanes, kStackedWarps), 0, job.stream>>>(
+      job.d_rgb, job.d_edges, job.rows, job.cols, strip);
   return cudaGetLastError();
 }
 inline cudaError_t launchFusedEdges(const FrameJob& job) {
