@@ -7,9 +7,10 @@
 #
 # PART is one of: registers lesson solutions errors sanitizers counters sizes
 # faults pictures. All of them unless named. Needs nvcc and a GPU; counters needs
-# ncu; pictures runs on the PGM and PPM files of the folder PICTURES. Every file
-# of FOLDER is the output of one command, both streams together; commands.txt
-# says which, and with which exit code it ended.
+# ncu; pictures runs on the PGM and PPM files of the folder PICTURES. PROGRAMS
+# names the solutions, all of them unless set. Every file of FOLDER is the output
+# of one command, both streams together; commands.txt says which, and with which
+# exit code it ended.
 set -u
 
 out=${1:?usage: sh evidence/collect.sh FOLDER [PART...]}
@@ -22,6 +23,7 @@ out=$(cd "$out" && pwd)
 card=sm_$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader |
   head -n 1 | tr -d .)
 log=$out/commands.txt
+: "${PROGRAMS:=$(basename -s .cu solutions/*.cu | tr '\n' ' ')}"
 
 # keep FILE COMMAND...: runs the command, and keeps what it prints.
 keep() {
@@ -51,10 +53,9 @@ small() {
 build lesson-sm_75 convolution.cu sm_75 &
 build "lesson-$card" convolution.cu "$card" -lineinfo &
 build sizes evidence/sizes.cu "$card" &
-for source in solutions/*.cu; do
-  name=$(basename "$source" .cu)
-  build "$name-$card" "$source" "$card" -lineinfo &
-  [ "$name" != two_pass ] || build "$name-sm_75" "$source" sm_75 &
+for name in $PROGRAMS; do
+  build "$name-$card" "solutions/$name.cu" "$card" -lineinfo &
+  [ "$name" != two_pass ] || build "$name-sm_75" "solutions/$name.cu" sm_75 &
 done
 wait
 
@@ -63,8 +64,9 @@ for part; do
     registers)
       for arch in sm_75 sm_80 sm_90; do
         keep "registers-$arch.txt" sh -c "nvcc -std=c++17 -O3 -arch=$arch \
-          -Xptxas -v -cubin -o $bin/unused convolution.cu 2>&1 | c++filt"
+          -Xptxas -v -cubin -o $bin/$arch convolution.cu 2>&1 | c++filt" &
       done
+      wait
       ;;
     lesson)
       # Run where the sources are, so that the header can give their hashes.
@@ -76,8 +78,7 @@ for part; do
       ;;
     solutions)
       keep two_pass-sm_75.txt "$bin/two_pass-sm_75"
-      for source in solutions/*.cu; do
-        name=$(basename "$source" .cu)
+      for name in $PROGRAMS; do
         timeline=
         [ "$name" != frames ] || timeline="--timeline $out/frames-timeline.txt"
         # shellcheck disable=SC2086
@@ -95,15 +96,13 @@ for part; do
       keep error-failed-launch.txt "$bin/failed-launch"
       ;;
     sanitizers)
-      for source in convolution.cu solutions/*.cu; do
-        name=$(basename "$source" .cu)
-        program=$bin/$name-$card
-        [ "$name" != convolution ] || program=$bin/lesson-$card
+      for name in lesson $PROGRAMS; do
         for tool in memcheck racecheck synccheck initcheck; do
           # shellcheck disable=SC2046
           keep "sanitizer-$tool-$name.txt" compute-sanitizer --tool "$tool" \
-            --error-exitcode 99 "$program" $(small "$name")
+            --error-exitcode 99 "$bin/$name-$card" $(small "$name") &
         done
+        wait
       done
       ;;
     counters) sh evidence/counters.sh "$bin/lesson-$card" "$out" ;;
