@@ -124,9 +124,19 @@ cpp_builds() {
   judge "${1#* } builds ${1% *}" 0 "!warning" $? "$JOB/log"
 }
 
-# The toolkit's own libraries are not part of the no-GPU way.
+# 60-frames builds and runs these without a GPU, where the headers are.
 needs_toolkit() {
   grep -Eq '^#include <(thrust|cub|cuda)/' "$1"
+}
+
+# by_nvcc FILE: is it for this nvcc to build? frames_cccl.cu asks for CUDA 13;
+# where that is, it brings frames_thrust.cu along, which it includes.
+by_nvcc() {
+  case $1 in
+    */frames_thrust.cu) [ -n "$archs" ] && [ "$toolkit" -lt 13 ] ;;
+    exercises/frames_cccl.cu) [ -n "$archs" ] && [ "$toolkit" -ge 13 ] ;;
+    *) [ -n "$archs" ] ;;
+  esac
 }
 
 job() { "${1%% *}" "${1#* }"; }
@@ -157,23 +167,18 @@ for file in convolution.cu solutions/*.cu exercises/*.cu; do
   [ -f "$file" ] || continue
   case $file in
     exercises/*)
-      # frames_cccl.cu includes frames_thrust.cu.
-      if [ -n "$archs" ] && [ "$file" != exercises/frames_thrust.cu ] &&
-        ! { [ "$file" = exercises/frames_cccl.cu ] && [ "$toolkit" -lt 13 ]; }; then
-        set -- "$@" "skeleton_builds $file nvcc"
-      fi
+      ! by_nvcc "$file" || set -- "$@" "skeleton_builds $file nvcc"
       needs_toolkit "$file" || set -- "$@" "skeleton_builds $file $CXX"
       ;;
     *)
-      [ -z "$archs" ] || [ "$file" = solutions/frames_thrust.cu ] ||
-        set -- "$@" "nvcc_builds $file"
+      ! by_nvcc "$file" || set -- "$@" "nvcc_builds $file"
       if needs_toolkit "$file"; then
-        skip "$file without a GPU" "it needs the toolkit's own libraries"
+        skip "$file without a GPU" "60-frames builds it, where the headers are"
       else
         # The exercises stand on convolution.cu; one compiler is enough.
         for compiler in $compilers; do
-          [ "$file" != convolution.cu ] && [ "$compiler" != g++ ] ||
-            set -- "$@" "nogpu_builds $file $compiler"
+          set -- "$@" "nogpu_builds $file $compiler"
+          [ "$file" = convolution.cu ] || break
         done
       fi
       ;;
