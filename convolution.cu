@@ -43,6 +43,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <optional>
 #include <random>
 #include <string>
 #include <system_error>
@@ -105,8 +106,7 @@ inline std::string hintFor(cudaError_t status) {
     case cudaErrorInvalidConfiguration:
     case cudaErrorInvalidValue:
       return "an argument is out of range. If it is a launch: a block has at "
-             "most "
-             "1024 threads, a grid at most 65535 blocks in y";
+             "most 1024 threads, a grid at most 65535 blocks in y";
     case cudaErrorIllegalAddress:
     case cudaErrorMisalignedAddress:
     case cudaErrorLaunchFailure:
@@ -544,17 +544,21 @@ __device__ __forceinline__ int blockRow() {
 }
 
 // Reads kN pixels, two or four of them in one instruction.
+__device__ __forceinline__ Pixels<2> pixelsOf(float2 q) {
+  return {{q.x, q.y}};
+}
+__device__ __forceinline__ Pixels<4> pixelsOf(float4 q) {
+  return {{q.x, q.y, q.z, q.w}};
+}
 template <int kN>
 __device__ __forceinline__ Pixels<kN> loadPixels(const float* p) {
   if constexpr (kN == 1) {
     return {{*p}};
   } else if constexpr (kN == 2) {
-    const float2 q = *reinterpret_cast<const float2*>(p);
-    return {{q.x, q.y}};
+    return pixelsOf(*reinterpret_cast<const float2*>(p));
   } else {
     static_assert(kN == 4, "one, two or four pixels make a load");
-    const float4 q = *reinterpret_cast<const float4*>(p);
-    return {{q.x, q.y, q.z, q.w}};
+    return pixelsOf(*reinterpret_cast<const float4*>(p));
   }
 }
 
@@ -1776,7 +1780,7 @@ inline void launchOneKernel(const Job& job) {
 // The table. To add a kernel, write it above, and name it here.
 // clang-format off
 inline std::vector<Stage> lessonStages() {
-  const Tile tile, copyTile = {kCopyRows, kTile};
+  const Tile tile = {}, copyTile = {kCopyRows, kTile};
   const Tile flatTile = {1, 4 * kFlatThreads, 1, 4, 0, true};
   const Tile flatTwice = {1, kThresholdQuads * flatTile.cols, 1, 4, 0, true};
   const Taps taps = Taps::kConstantMemory, fixed = Taps::kFixed;
@@ -3568,22 +3572,35 @@ inline std::string parseOptions(int argc, char** argv, Options* options) {
   return "";
 }
 
+// Answers a command line that asks for no run: one with an error, --help or
+// --version. The exit code, or nothing where the program is to run.
+inline std::optional<Exit> answered(const char* program,
+                                    const std::string& error, bool help,
+                                    bool version, const std::string& title,
+                                    void (*usage)(FILE*, const char*)) {
+  if (!error.empty()) {
+    fprintf(stderr, "%s: %s\n", program, error.c_str());
+    usage(stderr, program);
+    return kUsage;
+  }
+  if (help) {
+    usage(stdout, program);
+    return kPass;
+  }
+  if (version) {
+    printf("%s %s\n", title.c_str(), kVersion);
+    return kPass;
+  }
+  return std::nullopt;
+}
+
 // What the lesson and every exercise built on it run.
 inline int lessonMain(int argc, char** argv, const Program& program) {
   Options options;
   const std::string error = parseOptions(argc, argv, &options);
-  if (!error.empty()) {
-    fprintf(stderr, "%s: %s\n", argv[0], error.c_str());
-    printUsage(stderr, argv[0]);
-    return kUsage;
-  }
-  if (options.help) {
-    printUsage(stdout, argv[0]);
-    return kPass;
-  }
-  if (options.version) {
-    printf("%s %s\n", program.title.c_str(), kVersion);
-    return kPass;
+  if (const auto exit = answered(argv[0], error, options.help, options.version,
+                                 program.title, printUsage)) {
+    return *exit;
   }
   return options.image.empty() ? runLesson(program, options)
                                : runPicture(program, options);

@@ -229,7 +229,7 @@ struct HostFrame {
   }
   // All of them from rgb, of which the first 3 * pixels bytes count.
   void compute() {
-    const Variant right;
+    const Variant right = {};
     compute(kGrey, right, &grey);
     compute(kRows, right, &rows);
     compute(kBlur, right, &blur);
@@ -1822,18 +1822,9 @@ inline std::string parseFrameOptions(int argc, char** argv,
 inline int framesMain(int argc, char** argv, const FramesProgram& program) {
   FrameOptions options;
   const std::string error = parseFrameOptions(argc, argv, &options);
-  if (!error.empty()) {
-    fprintf(stderr, "%s: %s\n", argv[0], error.c_str());
-    printFramesUsage(stderr, argv[0]);
-    return kUsage;
-  }
-  if (options.help) {
-    printFramesUsage(stdout, argv[0]);
-    return kPass;
-  }
-  if (options.version) {
-    printf("%s %s\n", program.title.c_str(), kVersion);
-    return kPass;
+  if (const auto exit = answered(argv[0], error, options.help, options.version,
+                                 program.title, printFramesUsage)) {
+    return *exit;
   }
   Card card;
   TRY(preflight(&card));

@@ -266,7 +266,7 @@ void launchCopy(const Turn& turn) {
 inline std::vector<Rotation> rotations() {
   const Layout interleaved = Layout::kInterleaved, planar = Layout::kPlanar;
   const Layout floats = Layout::kPlanarFloats;
-  const Tile tile, strip = {kTile, kTile, kRowsPerThread, 1};
+  const Tile tile = {}, strip = {kTile, kTile, kRowsPerThread, 1};
   // Named is the thread that turns a pixel in its registers.
   const Tile words = {
       kWordRows, 4 * kPlanarFours, 4, kPlanarFours / 2, 0, false, true};

@@ -861,18 +861,9 @@ inline std::string parseTurnOptions(int argc, char** argv,
 inline int turnMain(int argc, char** argv, const TurnProgram& program) {
   TurnOptions options;
   const std::string error = parseTurnOptions(argc, argv, &options);
-  if (!error.empty()) {
-    fprintf(stderr, "%s: %s\n", argv[0], error.c_str());
-    printTurnUsage(stderr, argv[0]);
-    return kUsage;
-  }
-  if (options.help) {
-    printTurnUsage(stdout, argv[0]);
-    return kPass;
-  }
-  if (options.version) {
-    printf("%s %s\n", program.lesson().title.c_str(), kVersion);
-    return kPass;
+  if (const auto exit = answered(argv[0], error, options.help, options.version,
+                                 program.lesson().title, printTurnUsage)) {
+    return *exit;
   }
   return options.image.empty() ? runRotations(program, options)
                                : runOwnPicture(program, options);
