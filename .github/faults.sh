@@ -188,9 +188,9 @@ PERL
 
 # copy_tree FOLDER: the sources, to edit.
 copy_tree() {
-  mkdir -p "$1"
-  for part in convolution.cu exercises solutions; do
-    [ ! -e "$ROOT/$part" ] || cp -R "$ROOT/$part" "$1/"
+  mkdir -p "$1/.github"
+  for part in convolution.cu exercises solutions .github/faults; do
+    [ ! -e "$ROOT/$part" ] || cp -R "$ROOT/$part" "$1/$part"
   done
   chmod -R u+w "$1"
 }
