@@ -33,7 +33,7 @@ sanitizers() {
 supported() {
   what="${2%.cu}, $1"
   builds "$what: builds without a warning" "$1" "$JOB/plain" "$2" -O2 || return 0
-  words='all as expected'
+  words='all as expected && !nobody has written'
   [ "$2" != features.cu ] ||
     words="$words && device: CPU emulation, no GPU timings, sm_75, L2 0, bus 0 bits && nvcc 0.0, __CUDA_ARCH_LIST__ 750 && features.cu:$(here lines features.cu) and kernels.cuh:$(here lines kernels.cuh)"
   for order in forward reverse shuffle:1 shuffle:2; do
@@ -67,8 +67,16 @@ mistakes() {
   says branch 3 "no-gpu: kernel barrierInBranch, block (0, 0): threads at different barriers: 10 of 100 at mistakes.cu:$(here branch), 80 at mistakes.cu:$(here other), 10 returned && $fails"
   says present 0 ''
   says missing 1 '128 of 256 values are wrong'
-  says shared-unset 1 '64 of 64 values are wrong'
-  says device-unset 1 '64 of 64 values are wrong'
+  never() { echo "memory that nobody has written, at mistakes.cu:$(here "$1"), $2 in this launch"; }
+  says shared-unset 1 "64 of 64 values are wrong && no-gpu: kernel readsUnset, block (0, 0), thread ( && : reads shared $(never shared-unset '65 times')"
+  says device-unset 1 "64 of 64 values are wrong && no-gpu: kernel copies, block (0, 0), thread ( && : reads device $(never device-unset '64 times')"
+  says half-unset 1 "34 of 64 values are wrong && no-gpu: kernel copies, block (1, 0), thread (1 && $(never device-unset '34 times')"
+  says counter-unset 1 "66 of 66 values are wrong && kernel countsUnset, block (0, 0) && : reads shared $(never counter-unset '3 times')"
+  says vector-unset 1 "1 of 32 values are wrong && kernel vectorLoad, block (0, 0), thread (7, 0): reads device $(never misaligned '1 time')"
+  for workers in 2 5; do
+    expect "mistake half-unset, $workers workers" 1 "kernel copies, block (1, 0), thread (14, 0): reads device $(never device-unset '34 times')" \
+      env NOGPU_THREADS=$workers "$JOB/mistakes" half-unset
+  done
   says in-place 3 "no-gpu: kernel copies at mistakes.cu:$(here in-place): in and out are the same buffer, arguments 1 and 2 && $fails"
   says host 3 "no-gpu: kernel copies at mistakes.cu:$(here host): argument 1 points to host or freed memory && cudaErrorIllegalAddress, and it stays"
   says freed 3 "no-gpu: kernel copies at mistakes.cu:$(here freed): argument 1 points to host or freed memory"

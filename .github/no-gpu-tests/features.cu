@@ -237,7 +237,71 @@ __global__ void weigh(float* out) {
   dTable[1][threadIdx.x % 3] = 2.5f;
 }
 
+// Places that are written, or of which a reference or an address is taken,
+// before anybody reads them: the emulation must not call that a read. All of
+// `out` and `vectors` starts as NaN.
+struct Trio {
+  float a, b[2];
+};
+__device__ float& second(float* p) {
+  return p[1];
+}
+__device__ void put(float* __restrict__ p, float value) {
+  *p = value;
+}
+__global__ void places(const float* in, float* out, float4* vectors) {
+  __shared__ float s_one, s_many[2][3], s_row[4];
+  __shared__ Trio s_pair;
+  float *a, *b = out + 4, **c = &b;
+  a = &out[0];
+  a[0] = 1.0f;
+  out[1] = out[2] = a[0];
+  float& reference = out[3];
+  reference = 2.0f;
+  const float &first = in[0], *last = &in[3];
+  (*c)[0] = first + *last;
+  c[0][1] = -*b;
+  second(b + 1) = 3.0f;
+  put(b + 3, 4.0f);
+  b[3] *= *b;
+  ++b[3];
+  int i = 0;
+  out[8 + i++] = a[0] * *b;
+  out[8 + i++] = in[static_cast<int>(in[1])];
+  out[8 + i++] = b[0] > 0.0f && a[0] < 6.0f ? a[0] : b[0];
+  vectors[0].x = 1.0f;
+  vectors[0].y = vectors[0].x + 1.0f;
+  *reinterpret_cast<float2*>(out + 12) = make_float2(5.0f, 6.0f);
+  out[11] = reinterpret_cast<const float2*>(out)[6].y;
+  Trio* pairs = reinterpret_cast<Trio*>(out + 16);
+  pairs->a = 7.0f;
+  pairs[0].b[1] = pairs[0].a;
+  pairs[0].b[0] = pairs->b[1] + pairs[0].b[1];
+  s_one = 8.0f;
+  s_many[0][1] = s_one;
+  s_pair.b[1] = s_many[0][1] + 1.0f;
+  s_pair.a = s_one += s_pair.b[1];
+  float* s = s_many[1];
+  s[0] = static_cast<float>(sizeof s[0] * sizeof(s_one));
+  put(&s_row[2], s_pair.a);
+  put(s_row, s[0]);
+  const auto sum = [&](const float* of) { return of[0] + of[2]; };
+#define AT(k) out[k]
+  AT(14) = sum(s_row);
+  AT(15) = AT(14);
+}
+
 void memory() {
+  const float four[] = {1.0f, 2.0f, 3.0f, 4.0f};
+  Array<float> ones(4), placed(20);
+  Array<float4> vectors(1);
+  OK(cudaMemcpy(ones, four, sizeof four, cudaMemcpyHostToDevice));
+  places<<<1, 1>>>(ones, placed, vectors);
+  const std::vector<float> want = {1, 1, 1, 2, 5,  -5, 3, 21, 5, 3,
+                                   1, 6, 5, 6, 33, 33, 7, 14, 7};
+  const auto got = placed.host();
+  for (size_t i = 0; i < want.size(); ++i) EXPECT(got[i] == want[i]);
+  EXPECT(vectors.host()[0].y == 2.0f);
   Array<int> out(16);
   manyShared<16><<<1, 16>>>(out);
   auto h = out.host();

@@ -55,11 +55,18 @@ __global__ void readsUnset(float* out) {
   if (threadIdx.x != 5) s_a[threadIdx.x] = 0.0f;
   if (threadIdx.x == 64) s_b = 0.0f;
   __syncthreads();
-  out[threadIdx.x] = s_a[threadIdx.x] + s_b;
+  out[threadIdx.x] = s_a[threadIdx.x] + s_b;  // here: shared-unset
+}
+__global__ void countsUnset(float* out) {
+  __shared__ unsigned s_bins[4];
+  __syncthreads();
+  atomicAdd(&s_bins[threadIdx.x % 3], 1u);  // here: counter-unset
+  __syncthreads();
+  out[threadIdx.x] = static_cast<float>(s_bins[threadIdx.x % 3]);
 }
 __global__ void copies(const float* in, float* out, int n) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (i < n) out[i] = in[i];
+  if (i < n) out[i] = in[i];  // here: device-unset
 }
 __global__ void laneReturns(int* out) {
   const int t = static_cast<int>(threadIdx.x);
@@ -153,8 +160,23 @@ int main(int argc, char** argv) {
   } else if (what == "device-unset") {
     float* d_new = nullptr;
     cudaMalloc(&d_new, 64 * sizeof(float));
-    copies<<<1, 64>>>(d_new, d_out, 64);
+    copies<<<4, 16>>>(d_new, d_out, 64);
     want.assign(64, 0.0f);
+  } else if (what == "half-unset") {  // the last two blocks read it, and more
+    float* d_new = nullptr;
+    cudaMalloc(&d_new, 64 * sizeof(float));
+    cudaMemset(d_new, 0, 30 * sizeof(float));
+    copies<<<4, 16>>>(d_new, d_out, 64);
+    want.assign(64, 0.0f);
+  } else if (what == "counter-unset") {
+    countsUnset<<<1, 66>>>(d_out);
+    want.assign(66, 22.0f);
+  } else if (what == "vector-unset") {
+    float* d_new = nullptr;
+    cudaMalloc(&d_new, 32 * sizeof(float));
+    cudaMemset(d_new, 0, 31 * sizeof(float));
+    vectorLoad<<<1, 8>>>(d_new, reinterpret_cast<float4*>(d_out), 0);
+    want.assign(32, 0.0f);
   } else if (what == "in-place") {
     copies<<<1, 64>>>(d_out, d_out, 64);  // here: in-place
   } else if (what == "host") {

@@ -3,7 +3,7 @@
 //   sh exercises/no-gpu/nvcc -std=c++17 -O3 -o convolution convolution.cu
 //
 // Here are the words of the language, the API and the device functions;
-// emulator.h runs the kernels. With NOGPU_TIMING=1 in the environment
+// emulator.h runs the kernels, device.h keeps memory and streams. With NOGPU_TIMING=1 in the environment
 // cudaEventElapsedTime answers; its times mean nothing for a GPU.
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -127,6 +127,7 @@ using cudaStream_t = struct CUstream_st*;
 using cudaEvent_t = struct CUevent_st*;
 
 #include "emulator.h"
+#include "device.h"
 
 // ----------------------------------------- what translate.pl makes of the rest
 namespace nogpu {
@@ -652,25 +653,29 @@ SHUFFLE(__shfl_up_sync, unsigned, nogpu::lane() - int(by))
 SHUFFLE(__shfl_down_sync, unsigned, nogpu::lane() + int(by))
 SHUFFLE(__shfl_xor_sync, int, nogpu::lane() ^ by)
 
-// Blocks run on several cores, so atomics are atomic indeed.
-#define ATOMIC(name, result)                                                  \
+// Blocks run on several cores, so atomics are atomic indeed. What counts and has
+// no sign, but is all ones, was never set.
+#define ATOMIC(name, counts, result)                                          \
   template <class T, class V>                                                 \
-  T name(T* p, V value) {                                                     \
+  T name(T* p, V value, NOGPU_SITE) {                                         \
     static_assert(sizeof(T) >= 4, #name " takes 32 or 64 bits");              \
     const T v = T(value);                                                     \
     T old, next;                                                              \
     __atomic_load(p, &old, __ATOMIC_RELAXED);                                 \
+    if (counts && std::is_unsigned<T>::value && old == T(-1))                 \
+      nogpu::self->readUnwritten(p, site);                                    \
     do next = T(result);                                                      \
     while (!__atomic_compare_exchange(p, &old, &next, true, __ATOMIC_RELAXED, \
                                       __ATOMIC_RELAXED));                     \
     return old;                                                               \
   }
-ATOMIC(atomicAdd, old + v) ATOMIC(atomicSub, old - v)
-ATOMIC(atomicMin, v < old ? v : old) ATOMIC(atomicMax, v > old ? v : old)
-ATOMIC(atomicExch, v) ATOMIC(atomicAnd, old & v)
-ATOMIC(atomicOr, old | v) ATOMIC(atomicXor, old ^ v)
-ATOMIC(atomicInc, old >= v ? 0 : old + 1)
-ATOMIC(atomicDec, old == 0 || old > v ? v : old - 1)
+ATOMIC(atomicAdd, true, old + v) ATOMIC(atomicSub, true, old - v)
+ATOMIC(atomicMin, false, v < old ? v : old)
+ATOMIC(atomicMax, false, v > old ? v : old)
+ATOMIC(atomicExch, false, v) ATOMIC(atomicAnd, false, old & v)
+ATOMIC(atomicOr, false, old | v) ATOMIC(atomicXor, false, old ^ v)
+ATOMIC(atomicInc, true, old >= v ? 0 : old + 1)
+ATOMIC(atomicDec, true, old == 0 || old > v ? v : old - 1)
 template <class T, class C, class V>
 T atomicCAS(T* p, C compare, V value) {
   T old = T(compare), next = T(value);
@@ -678,7 +683,9 @@ T atomicCAS(T* p, C compare, V value) {
                             __ATOMIC_RELAXED);
   return old;
 }
-#define LOAD(name) template <class T> T name(const T* p) { return *p; }
+#define LOAD(name)                                                            \
+  template <class T>                                                          \
+  T name(const T* p, NOGPU_SITE) { return nogpu::read(*p, site); }
 #define STORE(name) template <class T> void name(T* p, T v) { *p = v; }
 LOAD(__ldg) LOAD(__ldca) LOAD(__ldcg) LOAD(__ldcs) LOAD(__ldcv) LOAD(__ldlu)
 STORE(__stwb) STORE(__stwt) STORE(__stcg) STORE(__stcs)

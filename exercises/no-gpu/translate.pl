@@ -5,6 +5,8 @@
 #   __shared__ float a[8][9];       a reference into the block's shared memory
 #   extern __shared__ float s[];    a pointer to its dynamic part
 #   #include "file.cuh"             the file, rewritten too
+#   a[i] or *p, read in a kernel    nogpu::read(a[i]), which tells if it was never
+#                                   written
 #   #pragma unroll                  nothing
 #   __noinline__                    an attribute; as a macro it breaks libstdc++
 #
@@ -27,6 +29,7 @@ my @hidden;    # comments and literals; \1N\2 or \3N\4 stands for number N
 # Balanced brackets, and white space with comments.
 my $round = qr/(\((?:[^()]++|(?-1))*+\))/;
 my $square = qr/(\[(?:[^\[\]]++|(?-1))*+\])/;
+my $curly = qr/(\{(?:[^{}]++|(?-1))*+\})/;
 my $angle = qr/(<(?:[^<>();]++|$round|(?-2))*+>)/;
 my $s = qr/(?:\s|\\\n|\x01\d+\x02)*+/;
 
@@ -131,6 +134,84 @@ sub launch {
     . $arguments . ").on($brackets)";
 }
 
+# A device function, with the reads of memory in its body marked: through pointers
+# that it is given or makes, and of shared memory. read() gives back the very
+# place, so a mark is never wrong; but what is written, or what a reference or an
+# address is taken of, is not read, and gets none.
+sub reads {
+  my ($head, $body) = @_;
+  my @t = grep { length } split /(\s+|\\\n|\x01\d+\x02|^\s*\#[^\n]*|\x03\d+\x04|\w+
+      |->|::|\+\+|--|&&|\|\||<<=|>>=|[-+*\/%&|^=!<>]=|.)/xms, $body;
+  my @at = grep { $t[$_] !~ /^(?:\s|\\|\x01)/ } 0 .. $#t;  # of what counts
+  my @w = @t[@at];
+  my $closing = sub {  # where the bracket that opens at $i closes
+    my ($i, $depth) = ($_[0], 0);
+    for (; $i < @w; ++$i) {
+      ++$depth if $w[$i] =~ /^[(\[{<]$/;
+      --$depth if $w[$i] =~ /^[)\]}>]$/;
+      return $i if !$depth;
+    }
+    return $#w;
+  };
+
+  my %pointer;  # name -> many elements, or one, as in __shared__ float s_sum
+  my %skip;     # words of declarations
+  for my $list ($head =~ /$round/g) {
+    for (commas(substr($list, 1, -1) =~ s/\x01\d+\x02/ /gr)) {
+      $pointer{$1} = 'many' if /[*\[].*?(\w+)\s*(?:\[[^\]]*\]\s*)?$/s || /(\w+)\s*\[[^\]]*\]\s*$/;
+    }
+  }
+  for (my $i = 0; $i < @w; ++$i) {
+    if ($w[$i] eq '__shared__') {
+      for (; $i < @w && $w[$i] ne ';'; ++$i) {
+        $skip{$i} = 1;
+        $pointer{$w[$i]} = $w[$i + 1] eq '[' ? 'many' : 'one'
+          if $w[$i + 1] =~ /^[\[,;]$/ && $w[$i] =~ /^[A-Za-z_]/;
+        if ($w[$i] eq '[') { $skip{$_} = 1 for $i .. $closing->($i); $i = $closing->($i) }
+      }
+    } elsif ($w[$i] eq '*') {
+      my $name = $i + 1;
+      ++$name while ($w[$name] // '') =~ /^(?:const|__restrict__)$/;
+      $pointer{$w[$name]} = 'many' if ($w[$name + 1] // '') eq '=';
+    }
+  }
+
+  # A function that gives back a reference has not read what it returns.
+  my $gives = $head =~ /&\s*[\w:]+\s*$round[^()]*$/;
+  my $keyword = qr/^(?:return|else|case|do|throw)$/;
+  for my $i (0 .. $#w) {
+    next if $skip{$i};
+    my ($from, $to) = ($i, $i);
+    my $star = $i > 1 && $w[$i - 1] eq '*' && $w[$i - 2] =~ /^[^\w\x03)\]>&]|$keyword/;
+    if ($w[$i] eq 'reinterpret_cast') {
+      $to = $closing->($closing->($i + 1) + 1);
+    } elsif (!$pointer{$w[$i]}) {
+      next;
+    }
+    my $before = $i ? $w[$i - 1] : '';
+    if (($w[$to + 1] // '') eq '[' || ($pointer{$w[$i]} // '') eq 'one') {
+      next if $before =~ /^(?:\.|->|::|&)$/
+        || $before =~ /^\w/ && $before !~ $keyword;
+      while (1) {
+        my $next = $w[$to + 1] // '';
+        if ($next eq '[') { $to = $closing->($to + 1) }
+        elsif ($next eq '.' && ($w[$to + 3] // '') ne '(') { $to += 2 }
+        else { last }
+      }
+    } elsif ($star) {
+      $from = $i - 1;
+      next if ($w[$to + 1] // '') =~ /^(?:\.|->|\(|\+\+|--|\w+)$/;
+    } else {
+      next;
+    }
+    next if ($w[$to + 1] // '') eq '=' || $gives && $before eq 'return';
+    next if $from > 2 && $w[$from - 1] eq '=' && $w[$from - 3] =~ /^&&?$/;
+    $t[$at[$from]] = "nogpu::read($t[$at[$from]]";
+    $t[$at[$to]] .= ')';
+  }
+  return join '', @t;
+}
+
 sub translate {
   my ($path) = @_;
   my $real = Cwd::abs_path($path);
@@ -175,6 +256,8 @@ sub translate {
                         (?:$s(?:::|\.|->)$s\w+ | $square | $round)*)
              (?<arguments>$angle?) $s <<< (?<brackets>(?:[^()]|$round)*?) >>>}
             {launch(@+{qw(kernel arguments brackets)})}gex;
+  $text =~ s{(?<head>\b__(?:global|device)__\b(?:[^;{}()]|$round)*+) (?<body>$curly)}
+            {$+{head} . reads(@+{qw(head body)})}gex;
   while ($text =~ /((?:\b(?:extern|static|volatile)\s+)*)__shared__\b([^;]*);/g) {
     my ($from, $to) = ($-[0], $+[0]);
     my $new = shared(substr($text, 0, $from), "$1$2") . ';';
