@@ -1,6 +1,7 @@
 #!/bin/sh
-# The one test command. Runs .github/checks/NN-name.sh in order and counts their
-# result lines; the last line is "N passed, N failed, N skipped".
+# The one test command. Runs .github/checks/NN-name.sh side by side, as many as
+# there are cores, and counts their result lines; each script's come when it is
+# done, and the last line of all is "N passed, N failed, N skipped".
 # SPDX-License-Identifier: MIT
 #
 #   sh .github/check.sh          everything; from any folder
@@ -19,9 +20,6 @@ CHECK_RUN=1
 export CHECK_RUN
 
 TMP=$WORK
-running=
-trap 'kill $running 2>/dev/null; exit 130' INT
-trap 'kill $running 2>/dev/null; exit 143' TERM HUP
 case ${1:-} in
   -l | --list)
     for script in "$ROOT"/.github/checks/[0-9]*.sh; do
@@ -51,26 +49,19 @@ wanted() {
 
 count() { grep -c "^$1 - " "$2"; }
 
-all=$TMP/all
-: >"$all"
-mkfifo "$TMP/pipe"
-ran=0
-for script in "$ROOT"/.github/checks/[0-9]*.sh; do
-  name=$(basename "$script" .sh)
-  wanted "$name" "$@" || continue
-  ran=$((ran + 1))
+# run SCRIPT: its lines, and then how many there were of each kind.
+run() {
+  name=$(basename "$1" .sh)
   WORK=$TMP/$name
   lines=$TMP/$name.lines
   mkdir "$WORK"
   printf '# %s\n' "$name"
   start=$(date +%s)
-  tee "$lines" <"$TMP/pipe" &
-  shown=$!
-  within "${CHECK_LIMIT:-1200}" sh "$script" >"$TMP/pipe" 2>&1 </dev/null &
-  running=$!
-  wait "$running"
-  code=$?
-  wait "$shown"
+  {
+    JOBS=$share within "${CHECK_LIMIT:-1200}" sh "$1" </dev/null
+    echo $? >"$TMP/$name.code"
+  } 2>&1 | tee "$lines"
+  code=$(cat "$TMP/$name.code")
   if [ "$code" = 124 ]; then
     notok "$name" "stopped after ${CHECK_LIMIT:-1200} s" | tee -a "$lines"
   elif [ "$code" != 0 ] && [ "$(count 'not ok' "$lines")" = 0 ]; then
@@ -81,14 +72,32 @@ for script in "$ROOT"/.github/checks/[0-9]*.sh; do
   printf '# %s: %s s, %s passed, %s failed, %s skipped\n' "$name" \
     $(($(date +%s) - start)) "$(count ok "$lines")" \
     "$(count 'not ok' "$lines")" "$(count skip "$lines")"
-  cat "$lines" >>"$all"
   rm -rf "$WORK"
+}
+
+# The scripts that are wanted take the place of the arguments.
+scripts=
+for script in "$ROOT"/.github/checks/[0-9]*.sh; do
+  ! wanted "$(basename "$script" .sh)" "$@" ||
+    scripts="$scripts $(basename "$script" .sh)"
 done
-if [ "$ran" = 0 ]; then
+if [ -z "$scripts" ]; then
   echo "no check is called that; see check.sh -l" >&2
   exit 2
 fi
+# shellcheck disable=SC2086  # names without spaces
+set -- $scripts
+share=$(((JOBS + $# - 1) / $#)) # cores for each script
+run_script() { run "$ROOT/.github/checks/$1.sh"; }
+if [ $# = 1 ]; then
+  run_script "$1" & # so that a signal need not wait for it
+  wait $!
+else
+  run_parallel run_script "$@"
+fi
 
+all=$TMP/all
+cat "$TMP"/*.lines >"$all"
 failed=$(count 'not ok' "$all")
 if [ "$failed" != 0 ]; then
   echo '# failed:'

@@ -202,7 +202,7 @@ build() {
     set -- "$2" "$3"
     case $1,$GPU in
       *.cpp,*) set -- "$CXX" -std=c++17 -O1 ${2:+-fsanitize=address,undefined -g} "$1" ;;
-      *,) set -- sh exercises/no-gpu/nvcc -std=c++17 -O1 -arch=sm_75 \
+      *,) set -- sh exercises/no-gpu/nvcc -std=c++17 -Xcompiler -Og -arch=sm_75 \
         ${2:+-fsanitize=address,undefined -g} "$1" ;;
       *) set -- nvcc -std=c++17 -O3 -lineinfo "-arch=${ARCH:-sm_75}" "$1" ;;
     esac

@@ -18,6 +18,10 @@ export LC_ALL
 unset CDPATH GREP_OPTIONS NOGPU_ORDER NOGPU_TIMING NOGPU_THREADS
 umask 022
 
+# How this repository's own files are built: no warning may come.
+# shellcheck disable=SC2034
+WARNINGS='-Xcompiler -Wall,-Wextra -Werror all-warnings'
+
 ok() { printf 'ok - %s\n' "$1"; }
 
 # skip NAME WHY
@@ -44,9 +48,10 @@ have() { command -v "$1" >/dev/null 2>&1; }
 
 # within SECONDS COMMAND [ARG]...: the command's exit code, or 124 when it had
 # to be stopped. It runs in a process group of its own, which ends with it, and
-# ends too when the shell that waits for it is gone.
+# ends too when the shell that waits for it is gone, or the script's own.
 within() {
   perl -e '
+    my $script = shift;
     my $limit = shift;
     my ($end, $parent, $code, $hits) = (time + $limit, getppid, 0, 0);
     my $pid = fork;
@@ -66,7 +71,7 @@ within() {
     $SIG{INT} = $SIG{TERM} = $SIG{HUP} = sub { $stop->(143) };
     $SIG{ALRM} = sub {
       $stop->(124) if time >= $end;
-      $stop->(143) if getppid != $parent;
+      $stop->(143) if getppid != $parent || !kill 0, $script;
       alarm 1;
     };
     alarm 1;
@@ -76,7 +81,7 @@ within() {
     select undef, undef, undef, 0.3 if $code;  # let nested ones end theirs
     kill "KILL", -$pid;
     exit($code || ($status & 127 ? 128 + ($status & 127) : $status >> 8));
-  ' "$@"
+  ' $$ "$@"
 }
 
 # lacks FILE WORDS: prints what is amiss, nothing when all is well. WORDS are
@@ -159,6 +164,7 @@ run_parallel() {
       for item; do
         n=$((n + 1))
         mkdir "$pool/$n" 2>/dev/null || continue  # another worker has it
+        kill -0 $$ 2>/dev/null || exit 1          # the script is gone
         export JOB="$pool/$n"
         ("$pool_function" "$item") >"$pool/$n.lines" 2>&1 </dev/null || {
           code=$?

@@ -471,17 +471,16 @@ class Reader {
   explicit Reader(Transcript* transcript) : t_(*transcript) {}
 
   void feed(const char* data, size_t size) {
-    for (size_t i = 0; i < size; ++i) {
-      const uint64_t at = t_.bytes++;
-      if (at == 0) wide_ = startsWith(Text(data, size), "\xFF\xFE");
-      if (wide_ && (at < 2 || at % 2 != 0)) continue;  // the upper bytes
-      if (data[i] == '\n') {
-        endLine();
-      } else if (line_.size() < kLineCap) {
-        line_ += data[i];
-      }
-      if (data[i] == '\0' && t_.nulLine == 0) t_.nulLine = t_.lines + 1;
+    if (t_.bytes == 0) wide_ = startsWith(Text(data, size), "\xFF\xFE");
+    if (!wide_) {
+      t_.bytes += size;
+      return split(Text(data, size));
     }
+    std::string lower;  // without the upper bytes and the mark
+    for (size_t i = 0; i < size; ++i, ++t_.bytes) {
+      if (t_.bytes >= 2 && t_.bytes % 2 == 0) lower += data[i];
+    }
+    split(lower);
   }
   void finish() {
     if (!line_.empty()) endLine();
@@ -491,6 +490,23 @@ class Reader {
   static constexpr size_t kLineCap = 16384;  // the rest of a line is dropped
   static constexpr size_t kShortest = 7;     // "seed: 1"
   static constexpr Text kGuess = "  a guess, no more: ";
+
+  // Takes a piece apart at its line ends.
+  void split(Text piece) {
+    if (t_.nulLine == 0 && piece.find('\0') != Text::npos) {
+      const Text before = piece.substr(0, piece.find('\0'));
+      t_.nulLine =
+          t_.lines + 1 + std::count(before.begin(), before.end(), '\n');
+    }
+    for (;;) {
+      const size_t end = piece.find('\n');
+      const Text part = piece.substr(0, end);
+      line_ += part.substr(0, kLineCap - line_.size());
+      if (end == Text::npos) return;
+      endLine();
+      piece.remove_prefix(end + 1);
+    }
+  }
 
   // The line as a terminal shows it, in `shown_`.
   void show() {

@@ -116,7 +116,7 @@ cat >"$repo/exercises/no-gpu/nvcc" <<'EOS'
 for word; do
   shift
   case $word in
-    -arch=* | -lineinfo) ;;
+    -arch=* | -lineinfo | -Xcompiler) ;;
     *.cu) set -- "$@" -x c++ "$word" ;;
     *) set -- "$@" "$word" ;;
   esac

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: MIT
 . "$(dirname "$0")/../lib.sh"
 cases=$ROOT/.github/grade-cases
-nvcc="sh $ROOT/exercises/no-gpu/nvcc -std=c++17 -O1 -arch=sm_75"
+nvcc="sh $ROOT/exercises/no-gpu/nvcc -std=c++17 -O1 -arch=sm_75 $WARNINGS"
 
 # A tree of its own, so that no path leads back to the repository.
 tree=$WORK/tree
@@ -85,7 +85,8 @@ perl -e '
   exit !(@counts == 4 && !grep { $_ != 16 } @counts)' "$OUT" >fields
 judge "grade --csv has 16 fields in each line" 0 "" $? fields
 
-# A file of 100 MB: the grader's own time and memory, not the disk's.
+# A file of 100 MB: the grader's own time and memory, not the disk's. Slow machines
+# get more time, by how long Perl needs to read its lines.
 perl -e 'my $text = "case odd: 613 rows\nresult: past\nx\n" x 32768;
   print $text x 96' >big.txt
 cat gate.txt >>big.txt
@@ -93,9 +94,14 @@ cat gate.txt >>big.txt
   # shellcheck disable=SC3045
   ulimit -v 100000 2>/dev/null
   perl -e 'open my $said, "-|", @ARGV or die; my @said = <$said>; close $said;
+    my $code = $? >> 8;
     my (undef, undef, $user, $system) = times;
-    print @said, sprintf("seconds: %.2f\n", $user + $system);
-    exit($? >> 8 || ($user + $system > 2 ? 9 : 0))' ./grade big.txt
+    open my $big, "<", $ARGV[-1] or die;
+    my ($lines, $begun) = (0, (times)[0]);
+    ++$lines while <$big>;
+    my $limit = 1 + 3 * ((times)[0] - $begun);
+    print @said, sprintf("seconds: %.2f of %.2f\n", $user + $system, $limit);
+    exit($code || ($user + $system > $limit ? 9 : 0))' ./grade big.txt
 ) >big.log 2>&1
 judge "grade reads 100 MB at once, in little memory" 0 'pass, 25 criteria' $? big.log
 rm big.txt

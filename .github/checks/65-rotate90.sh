@@ -9,8 +9,9 @@ cases=numbers,lines,tiles
 
 # build NAME FILE: as WORK/NAME.
 build() {
-  expect -t 300 "$2 builds" 0 "" \
-    sh "$stand_in" -std=c++17 -O2 -arch=sm_75 -o "$WORK/$1" "$2"
+  # shellcheck disable=SC2086
+  expect -t 300 "$2 builds" 0 "!warning" \
+    sh "$stand_in" -std=c++17 -O2 -arch=sm_75 $WARNINGS -o "$WORK/$1" "$2"
 }
 build rotate90 solutions/rotate90.cu || exit 0
 build skeleton exercises/rotate90.cu

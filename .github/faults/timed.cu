@@ -1,9 +1,10 @@
-// The lesson's timed loop, its checks and its gates, for a few rows of the table
-// and a picture of any size, so that faults in them show without a GPU too, where
-// the whole table at 4096 x 4096 takes minutes.
+// The lesson's timed loop, its checks and its gates, for a few rows of the
+// table and a picture of any size, so that faults in them show without a GPU
+// too, where the whole table at 4096 x 4096 takes minutes.
 //
 // Run: ./timed ROWS COLS                   on a GPU
-//      NOGPU_TIMING=1 ./timed ROWS COLS    without one: no figure means anything
+//      NOGPU_TIMING=1 ./timed ROWS COLS    without one: no figure means
+//      anything
 // SPDX-License-Identifier: MIT
 
 #define DAY20_EXERCISE

@@ -3,9 +3,9 @@
 //   sh exercises/no-gpu/nvcc -std=c++17 -O3 -o convolution convolution.cu
 //
 // Here are the words of the language, the API and the device functions;
-// emulator.h runs the kernels, device.h keeps memory and streams. With NOGPU_TIMING=1 in the environment
-// cudaEventElapsedTime answers; its times mean nothing for a GPU.
-// SPDX-License-Identifier: MIT
+// emulator.h runs the kernels, device.h keeps memory and streams. With
+// NOGPU_TIMING=1 in the environment cudaEventElapsedTime answers; its times
+// mean nothing for a GPU. SPDX-License-Identifier: MIT
 #pragma once
 #pragma GCC system_header  // warnings are for the student's code
 #include <limits.h>

@@ -9,8 +9,8 @@
 // fails with a message. Read struct Worker first.
 //
 // Shared memory starts as 0xFF bytes, as device memory does (device.h): a NaN
-// that no arithmetic gives. A kernel that reads it reads what nobody has written.
-// translate.pl marks the reads, so that the source line is known.
+// that no arithmetic gives. A kernel that reads it reads what nobody has
+// written. translate.pl marks the reads, so that the source line is known.
 //
 // NOGPU_ORDER=forward|reverse|shuffle|shuffle:SEED: order of a block's threads.
 // NOGPU_THREADS=N: number of workers.
@@ -242,10 +242,10 @@ struct Worker {  // runs blocks, one at a time; one OS thread uses it
     for (Unwritten& u : unwritten)
       if (u.site == site) return void(++u.count);
     const bool ours = p >= arena && p < arena + arenaSize;
-    unwritten.push_back({site, 1, block,
-                         text(where(true), ": reads ",
-                              ours ? "shared" : "device",
-                              " memory that nobody has written")});
+    unwritten.push_back(
+        {site, 1, block,
+         text(where(true), ": reads ", ours ? "shared" : "device",
+              " memory that nobody has written")});
   }
 
   static void fibreMain() {
@@ -482,8 +482,8 @@ struct Worker {  // runs blocks, one at a time; one OS thread uses it
   }
 };
 
-// translate.pl puts read(..) around what a kernel reads through a pointer or from
-// shared memory. Only floats can tell: an integer may well be -1.
+// translate.pl puts read(..) around what a kernel reads through a pointer or
+// from shared memory. Only floats can tell: an integer may well be -1.
 template <class T>
 inline constexpr size_t kFloats = 0;  // in a T, if it is made of them
 template <>
