@@ -40,8 +40,10 @@ wanted() {
   shift
   [ $# -gt 0 ] || return 0
   for pattern; do
-    case $wanted_name in
-      "$pattern"-* | *-*"$pattern"* | "$pattern") return 0 ;;
+    case $pattern,$wanted_name in
+      [0-9][0-9],"$pattern"-*) return 0 ;;
+      [0-9][0-9],*) ;;
+      *,*"$pattern"*) return 0 ;;
     esac
   done
   return 1
