@@ -8,10 +8,10 @@
 # PART is one of: registers lesson solutions errors sanitizers planted counters
 # sizes faults pictures. All but pictures unless named. Needs nvcc and a GPU;
 # counters needs ncu; pictures runs on the PGM and PPM files of the folder
-# PICTURES. PROGRAMS names what to build, run and sanitize: "lesson"
-# and the solutions, all of them unless set. Every file of
-# FOLDER is the output of one command, both streams together; commands.txt says
-# which, and with which exit code it ended.
+# PICTURES. PROGRAMS names what to build, run and sanitize: "lesson" and the
+# solutions, all of them unless set. Every file of FOLDER is the output of one
+# command, both streams together; commands.txt says which, and with which exit
+# code it ended.
 set -u
 
 out=${1:?usage: sh evidence/collect.sh FOLDER [PART...]}
