@@ -73,6 +73,7 @@ mistakes() {
   says half-unset 1 "34 of 64 values are wrong && no-gpu: kernel copies, block (1, 0), thread (1 && $(never device-unset '34 times')"
   says counter-unset 1 "66 of 66 values are wrong && kernel countsUnset, block (0, 0) && : reads shared $(never counter-unset '3 times')"
   says vector-unset 1 "1 of 32 values are wrong && kernel vectorLoad, block (0, 0), thread (7, 0): reads device $(never misaligned '1 time')"
+  says misaligned 3 "no-gpu: kernel vectorLoad, block (0, 0), thread ( && : misaligned address, 16 bytes at no multiple of 16, at mistakes.cu:$(here misaligned) && cudaErrorMisalignedAddress, and it stays"
   for workers in 2 5; do
     expect "mistake half-unset, $workers workers" 1 "kernel copies, block (1, 0), thread (14, 0): reads device $(never device-unset '34 times')" \
       env NOGPU_THREADS=$workers "$JOB/mistakes" half-unset

@@ -684,9 +684,11 @@ T atomicCAS(T* p, C compare, V value) {
   return old;
 }
 #define LOAD(name)                                                            \
-  template <class T>                                                          \
-  T name(const T* p, NOGPU_SITE) { return nogpu::read(*p, site); }
-#define STORE(name) template <class T> void name(T* p, T v) { *p = v; }
+  template <class T> T name(const T* p, NOGPU_SITE) {                         \
+    return nogpu::read(*p, site); }
+#define STORE(name)                                                           \
+  template <class T> void name(T* p, T v, NOGPU_SITE) {                       \
+    nogpu::aligned(p, site), *p = v; }
 LOAD(__ldg) LOAD(__ldca) LOAD(__ldcg) LOAD(__ldcs) LOAD(__ldcv) LOAD(__ldlu)
 STORE(__stwb) STORE(__stwt) STORE(__stcg) STORE(__stcs)
 

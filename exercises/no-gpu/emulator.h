@@ -495,12 +495,26 @@ inline constexpr size_t kFloats<float3> = 3;
 template <>
 inline constexpr size_t kFloats<float4> = 4;
 #ifdef __clang__  // whose sanitizers would name this file, not the student's
-#define NOGPU_INLINE __attribute__((always_inline, nodebug))
+#define NOGPU_INLINE __attribute__((always_inline, nodebug)) inline
 #else
-#define NOGPU_INLINE __attribute__((always_inline, artificial))
+#define NOGPU_INLINE __attribute__((always_inline, artificial)) inline
 #endif
+// A GPU takes a vector as a whole, and only at a multiple of its size.
 template <class T>
-NOGPU_INLINE inline T& read(T& value, NOGPU_SITE) {
+NOGPU_INLINE void aligned(const T* place, Site site) {
+  uintptr_t address = (uintptr_t)place;
+  asm("" : "+r"(address));  // or the compiler thinks that it knows
+  if (__builtin_expect(address % alignof(T) != 0, 0) && self &&
+      self->inKernel()) {
+    self->fail(text(self->where(true), ": misaligned address, ", sizeof(T),
+                    " bytes at no multiple of ", alignof(T), ", at ", site),
+               cudaErrorMisalignedAddress);
+    self->giveUp();
+  }
+}
+template <class T>
+NOGPU_INLINE T& read(T& value, NOGPU_SITE) {
+  if constexpr (alignof(T) > 4) aligned(&value, site);
   bool written = true;
   for (size_t i = 0; i < kFloats<std::remove_cv_t<T>>; ++i) {
     uint32_t bits;
