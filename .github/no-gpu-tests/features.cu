@@ -243,6 +243,10 @@ __global__ void weigh(float* out) {
 struct Trio {
   float a, b[2];
 };
+template <class T, int N>
+struct Both {
+  T values[N];
+};
 __device__ float& second(float* p) {
   return p[1];
 }
@@ -252,6 +256,8 @@ __device__ void put(float* __restrict__ p, float value) {
 __global__ void places(const float* in, float* out, float4* vectors) {
   __shared__ float s_one, s_many[2][3], s_row[4];
   __shared__ Trio s_pair;
+  __shared__ Both<float, 2> s_both;
+  __shared__ alignas(16) float s_wide[4];
   float *a, *b = out + 4, **c = &b;
   a = &out[0];
   a[0] = 1.0f;
@@ -286,6 +292,10 @@ __global__ void places(const float* in, float* out, float4* vectors) {
   put(&s_row[2], s_pair.a);
   put(s_row, s[0]);
   const auto sum = [&](const float* of) { return of[0] + of[2]; };
+  s_both.values[0] = static_cast<float>(i);
+  s_both.values[1] = s_both.values[i < 2 ? 1 : 0] + (i > 2 ? 1.0f : 0.0f);
+  s_wide[i > 4 ? 1 : 0] = in[i < 4 ? i : 0] + in[i >= 4 || (1 << i) > 9];
+  out[18] = s_one + s_wide[0] - s_both.values[i < 2];
 #define AT(k) out[k]
   AT(14) = sum(s_row);
   AT(15) = AT(14);
@@ -298,7 +308,7 @@ void memory() {
   OK(cudaMemcpy(ones, four, sizeof four, cudaMemcpyHostToDevice));
   places<<<1, 1>>>(ones, placed, vectors);
   const std::vector<float> want = {1, 1, 1, 2, 5,  -5, 3, 21, 5, 3,
-                                   1, 6, 5, 6, 33, 33, 7, 14, 7};
+                                   1, 6, 5, 6, 33, 33, 7, 14, 19};
   const auto got = placed.host();
   for (size_t i = 0; i < want.size(); ++i) EXPECT(got[i] == want[i]);
   EXPECT(vectors.host()[0].y == 2.0f);

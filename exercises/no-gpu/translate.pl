@@ -146,9 +146,10 @@ sub reads {
   my @w = @t[@at];
   my $closing = sub {  # where the bracket that opens at $i closes
     my ($i, $depth) = ($_[0], 0);
+    my $sizes = $w[$i] eq '<';  # else < and > compare
     for (; $i < @w; ++$i) {
-      ++$depth if $w[$i] =~ /^[(\[{<]$/;
-      --$depth if $w[$i] =~ /^[)\]}>]$/;
+      ++$depth if $w[$i] =~ /^[(\[{]$/ || $sizes && $w[$i] eq '<';
+      --$depth if $w[$i] =~ /^[)\]}]$/ || $sizes && $w[$i] eq '>';
       return $i if !$depth;
     }
     return $#w;
@@ -158,7 +159,7 @@ sub reads {
   my %skip;     # words of declarations
   for my $list ($head =~ /$round/g) {
     for (commas(substr($list, 1, -1) =~ s/\x01\d+\x02/ /gr)) {
-      $pointer{$1} = 'many' if /[*\[].*?(\w+)\s*(?:\[[^\]]*\]\s*)?$/s || /(\w+)\s*\[[^\]]*\]\s*$/;
+      $pointer{$1} = 'many' if /\*.*?(\w+)\s*$/s || /(\w+)\s*\[[^\]]*\]\s*$/;
     }
   }
   for (my $i = 0; $i < @w; ++$i) {
@@ -167,7 +168,10 @@ sub reads {
         $skip{$i} = 1;
         $pointer{$w[$i]} = $w[$i + 1] eq '[' ? 'many' : 'one'
           if $w[$i + 1] =~ /^[\[,;]$/ && $w[$i] =~ /^[A-Za-z_]/;
-        if ($w[$i] eq '[') { $skip{$_} = 1 for $i .. $closing->($i); $i = $closing->($i) }
+        next if $w[$i] !~ /^[\[(<]$/;
+        my $end = $closing->($i);  # a size, an alignment, a template's arguments
+        $skip{$_} = 1 for $i .. $end;
+        $i = $end;
       }
     } elsif ($w[$i] eq '*') {
       my $name = $i + 1;
