@@ -71,7 +71,7 @@ mistakes() {
   says shared-unset 1 "64 of 64 values are wrong && no-gpu: kernel readsUnset, block (0, 0), thread ( && : reads shared $(never shared-unset '65 times')"
   says device-unset 1 "64 of 64 values are wrong && no-gpu: kernel copies, block (0, 0), thread ( && : reads device $(never device-unset '64 times')"
   says half-unset 1 "34 of 64 values are wrong && no-gpu: kernel copies, block (1, 0), thread (1 && $(never device-unset '34 times')"
-  says counter-unset 1 "66 of 66 values are wrong && kernel countsUnset, block (0, 0) && : reads shared $(never counter-unset '3 times')"
+  says counter-unset 1 "66 of 66 values are wrong && kernel countsUnset, block (0, 0) && : reads shared $(never counter-unset '3 times') && $(never sum-unset '66 times')"
   says vector-unset 1 "1 of 32 values are wrong && kernel vectorLoad, block (0, 0), thread (7, 0): reads device $(never misaligned '1 time')"
   says misaligned 3 "no-gpu: kernel vectorLoad, block (0, 0), thread ( && : misaligned address, 16 bytes at no multiple of 16, at mistakes.cu:$(here misaligned) && cudaErrorMisalignedAddress, and it stays"
   for workers in 2 5; do

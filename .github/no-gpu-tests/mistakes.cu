@@ -59,7 +59,9 @@ __global__ void readsUnset(float* out) {
 }
 __global__ void countsUnset(float* out) {
   __shared__ unsigned s_bins[4];
+  __shared__ float s_sum;
   __syncthreads();
+  atomicAdd(&s_sum, 1.0f);                  // here: sum-unset
   atomicAdd(&s_bins[threadIdx.x % 3], 1u);  // here: counter-unset
   __syncthreads();
   out[threadIdx.x] = static_cast<float>(s_bins[threadIdx.x % 3]);

@@ -664,6 +664,7 @@ SHUFFLE(__shfl_xor_sync, int, nogpu::lane() ^ by)
     __atomic_load(p, &old, __ATOMIC_RELAXED);                                 \
     if (counts && std::is_unsigned<T>::value && old == T(-1))                 \
       nogpu::self->readUnwritten(p, site);                                    \
+    if (counts) nogpu::read(*p, site);                                        \
     do next = T(result);                                                      \
     while (!__atomic_compare_exchange(p, &old, &next, true, __ATOMIC_RELAXED, \
                                       __ATOMIC_RELAXED));                     \
