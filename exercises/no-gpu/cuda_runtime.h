@@ -5,7 +5,9 @@
 // Here are the words of the language, the API and the device functions;
 // emulator.h runs the kernels, device.h keeps memory and streams. With
 // NOGPU_TIMING=1 in the environment cudaEventElapsedTime answers; its times
-// mean nothing for a GPU. SPDX-License-Identifier: MIT
+// mean nothing for a GPU.
+//
+// SPDX-License-Identifier: MIT
 #pragma once
 #pragma GCC system_header  // warnings are for the student's code
 #include <limits.h>
@@ -663,7 +665,7 @@ SHUFFLE(__shfl_xor_sync, int, nogpu::lane() ^ by)
     T old, next;                                                              \
     __atomic_load(p, &old, __ATOMIC_RELAXED);                                 \
     if (counts && std::is_unsigned<T>::value && old == T(-1))                 \
-      nogpu::self->readUnwritten(p, site);                                    \
+      nogpu::unwritten(p, site);                                              \
     if (counts) nogpu::read(*p, site);                                        \
     do next = T(result);                                                      \
     while (!__atomic_compare_exchange(p, &old, &next, true, __ATOMIC_RELAXED, \
